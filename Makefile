@@ -1,0 +1,41 @@
+# make demo   train certified models on embedded data and write report/index.html
+# make test   every test but the slow ones        make test-all   all of them
+# make lint   ruff and mypy                       make bench      compare with the peers
+# Each sets up .venv when needed. PYTHON chooses the interpreter (3.11 or newer).
+
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test test-all lint bench clean
+
+demo: .venv/.demo
+	$(BIN)/python -m cornerstep.demo report
+
+test: .venv/.test
+	$(BIN)/pytest -n auto
+
+test-all: .venv/.test
+	$(BIN)/pytest -n auto -m ''
+
+lint: .venv/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: .venv/.bench
+	$(BIN)/python -m benchmarks
+
+# One stamp per extra: installed anew when pyproject.toml changes.
+.venv/.demo: EXTRA = plot
+.venv/.test: EXTRA = test
+.venv/.bench: EXTRA = bench
+.venv/.%: pyproject.toml | $(BIN)/python
+	$(BIN)/pip install --quiet --editable '.[$(EXTRA)]'
+	touch $@
+
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11")'
+	$(PYTHON) -m venv .venv
+
+clean:
+	rm -rf .venv report dist .mypy_cache .ruff_cache .pytest_cache .hypothesis benchmarks/results

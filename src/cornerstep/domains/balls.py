@@ -1,0 +1,186 @@
+"""Norm balls: l1 (a polytope), Euclidean and nuclear (oracle and projection only)."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.linalg
+from scipy.sparse.linalg import svds
+
+from cornerstep.domains.base import SNAP, TIGHT, require_positive, require_size
+from cornerstep.domains.simplex import Simplex
+from cornerstep.vectors import FloatArray, IntArray, SparseVector
+
+
+class L1Ball:
+    """``{|x|_1 <= radius}``; its vertices are ``±radius * e_i``.
+
+    Parameters
+    ----------
+    n : int
+        Number of coordinates.
+    radius : float, default=1
+    """
+
+    def __init__(self, n: int, radius: float = 1.0) -> None:
+        self.size = require_size(n)
+        self.radius = require_positive(radius, "radius")
+        self.n_atoms = 2 * self.size
+        self.diameter = 2 * self.radius
+
+    def __repr__(self) -> str:
+        return f"L1Ball({self.size}, radius={self.radius:g})"
+
+    def atom(self, i: int) -> SparseVector:
+        """``radius * e_i``, and ``-radius * e_(i - n)`` for i >= n."""
+        sign = 1.0 if i < self.size else -1.0
+        return SparseVector([i % self.size], [sign * self.radius], self.size)
+
+    def atom_scores(self, indices: IntArray, gradient: FloatArray) -> FloatArray:
+        """``<gradient, atom(i)>`` for each i in indices."""
+        signs = np.where(indices < self.size, self.radius, -self.radius)
+        return signs * gradient[indices % self.size]
+
+    def lmo(self, gradient: FloatArray) -> SparseVector:
+        """The coordinate with the largest gradient in absolute value, against its sign."""
+        i = int(np.abs(gradient).argmax())
+        return self.atom(i + self.size if gradient[i] > 0 else i)
+
+    def _on_sphere(self, x: FloatArray) -> bool:
+        return bool(np.abs(x).sum() >= self.radius * (1 - TIGHT))
+
+    def in_face_lmo(self, gradient: FloatArray, x: FloatArray) -> SparseVector:
+        """Inside: the LMO.  On the sphere: signed coordinates of the support of x only."""
+        if not self._on_sphere(x):
+            return self.lmo(gradient)
+        support = x.nonzero()[0]
+        signs = np.sign(x[support])
+        best = int((signs * gradient[support]).argmin())
+        i = int(support[best])
+        return self.atom(i if signs[best] > 0 else i + self.size)
+
+    def max_step(self, x: FloatArray, d: FloatArray) -> float:
+        """The largest root of ``|x + t d|_1 = radius``, which is piecewise linear and convex."""
+        moving = d.nonzero()[0]
+        rest = self.radius - float(np.abs(x).sum())
+        x, d = x[moving], d[moving]
+        if moving.size == 0:
+            return np.inf
+        # Slope of the norm just after 0; it rises by 2|d_i| where a coordinate changes sign.
+        slope = float(np.where(x == 0, np.abs(d), np.sign(x) * d).sum())
+        crossing = x * d < 0
+        times = -x[crossing] / d[crossing]
+        order = times.argsort()
+        rises = 2 * np.abs(d[crossing][order])
+        if abs(slope) <= TIGHT * float(np.abs(d).sum()):
+            slope = 0.0
+        time = 0.0
+        for event, rise in zip(times[order], rises, strict=True):
+            if slope > 0 and rest <= slope * (event - time):
+                break
+            rest -= slope * (event - time)
+            time = float(event)
+            slope += float(rise)
+        return max(0.0, time + max(rest, 0.0) / slope) if slope > 0 else np.inf
+
+    def snap(self, x: FloatArray) -> None:
+        """Zero coordinates that are zero to rounding."""
+        x[np.abs(x) <= SNAP * self.radius] = 0.0
+
+    def start(self) -> SparseVector:
+        """The first vertex."""
+        return self.atom(0)
+
+    def contains(self, x: FloatArray, tol: float = 1e-9) -> bool:
+        """Whether ``|x|_1 <= radius (1 + tol)``."""
+        return bool(np.abs(x).sum() <= self.radius * (1 + tol))
+
+    def project(self, y: FloatArray) -> FloatArray:
+        """Soft thresholding, through the simplex of absolute values."""
+        if np.abs(y).sum() <= self.radius:
+            return y.copy()
+        return np.sign(y) * Simplex(self.size, self.radius).project(np.abs(y))
+
+
+class Ball:
+    """``{|x|_2 <= radius}``.
+
+    Parameters
+    ----------
+    n : int
+        Number of coordinates.
+    radius : float, default=1
+    """
+
+    def __init__(self, n: int, radius: float = 1.0) -> None:
+        self.size = require_size(n)
+        self.radius = require_positive(radius, "radius")
+        self.diameter = 2 * self.radius
+
+    def __repr__(self) -> str:
+        return f"Ball({self.size}, radius={self.radius:g})"
+
+    def lmo(self, gradient: FloatArray) -> FloatArray:
+        """``-radius * gradient / |gradient|``."""
+        norm = float(np.linalg.norm(gradient))
+        if norm == 0:
+            return self.start()
+        return gradient * (-self.radius / norm)
+
+    def start(self) -> FloatArray:
+        """``radius * e_1``."""
+        out = np.zeros(self.size)
+        out[0] = self.radius
+        return out
+
+    def contains(self, x: FloatArray, tol: float = 1e-9) -> bool:
+        """Whether ``|x|_2 <= radius (1 + tol)``."""
+        return bool(np.linalg.norm(x) <= self.radius * (1 + tol))
+
+    def project(self, y: FloatArray) -> FloatArray:
+        """Scale y back onto the ball if it is outside."""
+        return y * min(1.0, self.radius / max(float(np.linalg.norm(y)), np.finfo(float).tiny))
+
+
+class NuclearNormBall:
+    """``{X : sum of singular values <= radius}``, flattened row by row.
+
+    Parameters
+    ----------
+    shape : (int, int)
+        Shape of the matrices.
+    radius : float, default=1
+    """
+
+    _FULL_SVD = 100  # up to this smaller side a full SVD is quicker than a Lanczos one
+
+    def __init__(self, shape: tuple[int, int], radius: float = 1.0) -> None:
+        rows, columns = shape
+        self.shape = (require_size(rows, "shape[0]"), require_size(columns, "shape[1]"))
+        self.size = self.shape[0] * self.shape[1]
+        self.radius = require_positive(radius, "radius")
+        self.diameter = 2 * self.radius
+
+    def __repr__(self) -> str:
+        return f"NuclearNormBall({self.shape}, radius={self.radius:g})"
+
+    def lmo(self, gradient: FloatArray) -> FloatArray:
+        """``-radius * u v'`` of the leading singular pair, to full precision: the gap needs it."""
+        matrix = gradient.reshape(self.shape)
+        if min(self.shape) <= self._FULL_SVD or not matrix.any():
+            left, _, right = scipy.linalg.svd(matrix, full_matrices=False)
+            pair = np.outer(left[:, 0], right[0])
+        else:
+            start = np.random.default_rng(0).standard_normal(min(self.shape))
+            left, _, right = svds(matrix, k=1, tol=0, v0=start)
+            pair = left @ right
+        return (-self.radius * pair).ravel()
+
+    def contains(self, x: FloatArray, tol: float = 1e-9) -> bool:
+        """Whether the singular values sum to at most radius (1 + tol)."""
+        values = scipy.linalg.svdvals(x.reshape(self.shape))
+        return bool(values.sum() <= self.radius * (1 + tol))
+
+    def project(self, y: FloatArray) -> FloatArray:
+        """Project the singular values onto the l1 ball."""
+        left, values, right = scipy.linalg.svd(y.reshape(self.shape), full_matrices=False)
+        return ((left * L1Ball(values.size, self.radius).project(values)) @ right).ravel()

@@ -1,0 +1,105 @@
+"""What a domain is: a compact convex set known by its oracles.
+
+Everything is a float64 vector of length ``size``; a domain of matrices flattens them row by row
+and says their ``shape``.  A domain of the user's needs only ``size`` and ``lmo``; each further
+method it defines (see :class:`Domain`) opens the methods that need it.  No base class is required.
+
+Tightness.  In-face oracles ask which constraints hold with equality at x.  They compare exactly:
+``snap`` puts coordinates that a blocking step left within rounding of a bound onto that bound.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from cornerstep.vectors import FloatArray, Vector
+
+SNAP = 1e-14  # relative distance from a bound that counts as rounding
+TIGHT = 1e-12  # relative slack of a summed constraint that counts as rounding
+
+#: The oracles a method may need, with the words for them in error messages.
+ORACLES = {
+    "lmo": "a linear minimisation oracle: lmo(gradient)",
+    "in_face_lmo": "an in-face oracle: in_face_lmo(gradient, x)",
+    "max_step": "the largest feasible step: max_step(x, d)",
+    "atom_scores": "an explicit list of atoms: n_atoms, atom(i), atom_scores(indices, gradient)",
+    "blocks": "a product structure: blocks, a list of (slice, domain)",
+    "project": "a Euclidean projection: project(y)",
+    "project_entropy": "an entropic projection: project_entropy(log_weights)",
+    "diameter": "a diameter",
+    "facial_constant": "the facial constant H_s: facial_constant(s)",
+    "grid": "vertices with entries in {0, grid}",
+}
+
+
+@runtime_checkable
+class Domain(Protocol):
+    """A compact convex set P of vectors of length ``size``.
+
+    Optional members, found by name (``None`` counts as absent):
+
+    - ``in_face_lmo(gradient, x)``: a vertex of the smallest face containing x that minimises
+      ``<gradient, v>`` over that face.
+    - ``max_step(x, d)``: the largest t with ``x + t d`` in P.
+    - ``snap(x)``: in place, put entries within rounding of a bound onto it.
+    - ``start()``: a vertex to start from (default: ``lmo(0)``).
+    - ``contains(x, tol)``: membership up to ``tol``.
+    - ``project(y)``: the nearest point of P; ``project_entropy(log_weights)``: the point of P
+      maximising ``<log_weights, u> - sum u ln u``.
+    - ``diameter``: an upper bound of the Euclidean diameter, tight where that is simple.
+    - ``n_atoms, atom(i), atom_scores(indices, gradient)``: an explicit list of atoms.
+    - ``facial_constant(s)``: H_s of the theory of decomposition-invariant methods.
+    - ``grid``: g if P is ``{0 <= x <= g, Cx = d}`` with all vertices in {0, g}: simplex-like.
+    - ``blocks``: list of (slice, domain) of a product.
+    - ``cheap_faces``: False if an in-face answer costs far more than a look at x (default True);
+      ``method='auto'`` then prefers an active set.
+    """
+
+    size: int
+
+    def lmo(self, gradient: FloatArray) -> Vector:
+        """A vertex that minimises ``<gradient, v>`` over P."""
+
+
+def has_oracle(domain: Any, name: str) -> bool:
+    """Whether ``domain`` offers the oracle or constant ``name``."""
+    return getattr(domain, name, None) is not None
+
+
+def ratio_test(x: FloatArray, d: FloatArray, lower: Any, upper: Any) -> float:
+    """The largest t with ``lower <= x + t d <= upper``; bounds are numbers or arrays."""
+    moving = d.nonzero()[0]
+    if moving.size == 0:
+        return np.inf
+    d, x = d[moving], x[moving]
+    if np.ndim(lower):
+        lower = lower[moving]
+    if np.ndim(upper):
+        upper = upper[moving]
+    room = np.where(d > 0, upper - x, x - lower)
+    return max(0.0, float((room / np.abs(d)).min()))
+
+
+def snap_to_bounds(x: FloatArray, lower: Any, upper: Any) -> None:
+    """Put entries of x beyond, or within rounding of, a bound onto it, in place."""
+    for bound, beyond in ((lower, np.less_equal), (upper, np.greater_equal)):
+        rounding = SNAP * np.where(np.isfinite(bound), np.maximum(np.abs(bound), 1.0), 0.0)
+        inwards = bound + rounding if beyond is np.less_equal else bound - rounding
+        np.copyto(x, bound, where=beyond(x, inwards))
+
+
+def require_positive(value: Any, name: str) -> float:
+    """Return ``value`` as a float, or say that ``name`` must be positive and finite."""
+    number = float(value)
+    if not (np.isfinite(number) and number > 0):
+        raise ValueError(f"{name} must be a positive finite number, got {value!r}")
+    return number
+
+
+def require_size(value: Any, name: str = "n") -> int:
+    """Return ``value`` as an int, or say that ``name`` must be a positive integer."""
+    if int(value) != value or value < 1:
+        raise ValueError(f"{name} must be a positive integer, got {value!r}")
+    return int(value)

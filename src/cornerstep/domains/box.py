@@ -1,0 +1,75 @@
+"""The box; with lower = 0 and upper = 1 the cube."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from cornerstep.domains.base import ratio_test, snap_to_bounds
+from cornerstep.linear import as_vector
+from cornerstep.vectors import FloatArray
+
+
+class Box:
+    """``{lower <= x <= upper}``, coordinate by coordinate.
+
+    Parameters
+    ----------
+    lower, upper : array of shape (n,), or one of them a number
+        Finite bounds with lower <= upper.
+    """
+
+    def __init__(self, lower: Any, upper: Any) -> None:
+        low, high = np.broadcast_arrays(np.atleast_1d(lower), np.atleast_1d(upper))
+        self.lower = as_vector(low, "lower").copy()
+        self.upper = as_vector(high, "upper").copy()
+        self.size = self.lower.size
+        width = self.upper - self.lower
+        if width.min() < 0:
+            j = int(width.argmin())
+            raise ValueError(
+                f"lower must not exceed upper: the box is empty at coordinate {j}, "
+                f"[{self.lower[j]:g}, {self.upper[j]:g}]"
+            )
+        self.diameter = float(np.linalg.norm(width))
+        is_cube = not self.lower.any() and width.max() == width.min() > 0
+        self.grid = float(width[0]) if is_cube else None
+
+    def __repr__(self) -> str:
+        return f"Box(size={self.size})"
+
+    def lmo(self, gradient: FloatArray) -> FloatArray:
+        """The lower bound where the gradient is positive, else the upper."""
+        return np.where(gradient > 0, self.lower, self.upper)
+
+    def in_face_lmo(self, gradient: FloatArray, x: FloatArray) -> FloatArray:
+        """The same on coordinates strictly inside; coordinates at a bound stay."""
+        stays = (x == self.lower) | (x == self.upper)
+        return np.where(stays, x, self.lmo(gradient))
+
+    def max_step(self, x: FloatArray, d: FloatArray) -> float:
+        """Until a coordinate reaches a bound."""
+        return ratio_test(x, d, self.lower, self.upper)
+
+    def snap(self, x: FloatArray) -> None:
+        """Put coordinates within rounding of a bound onto it."""
+        snap_to_bounds(x, self.lower, self.upper)
+
+    def start(self) -> FloatArray:
+        """The lower corner."""
+        return self.lower.copy()
+
+    def contains(self, x: FloatArray, tol: float = 1e-9) -> bool:
+        """Whether the bounds hold up to tol."""
+        return bool((self.lower - x).max() <= tol and (x - self.upper).max() <= tol)
+
+    def project(self, y: FloatArray) -> FloatArray:
+        """``clip(y, lower, upper)``."""
+        return np.clip(y, self.lower, self.upper)
+
+    def facial_constant(self, s: int) -> float:
+        """The s largest ``1 / width²``, summed: s for the unit cube."""
+        width = self.upper - self.lower
+        inverse = np.sort(1.0 / width[width > 0] ** 2)[::-1]
+        return float(inverse[:s].sum())

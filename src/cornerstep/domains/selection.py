@@ -1,0 +1,69 @@
+"""O(n) selection for budgeted oracles: spend a total on the smallest keys first."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cornerstep.vectors import FloatArray, IntArray
+
+
+def spend(keys: FloatArray, caps: float | FloatArray, total: float) -> tuple[IntArray, FloatArray]:
+    """Solve ``min <keys, v>`` over ``0 <= v <= caps, sum v = min(total, sum caps)``.
+
+    Returns positions and amounts of the non-zero entries: smallest keys get their whole cap, at
+    most one entry gets a part.  Expected linear time: partition, no sort.
+    """
+    if isinstance(caps, float):
+        return _spend_uniform(keys, caps, total)
+    return _spend_weighted(keys, caps, total)
+
+
+def _spend_uniform(keys: FloatArray, cap: float, total: float) -> tuple[IntArray, FloatArray]:
+    ratio = total / cap
+    whole = int(ratio + 1e-12 * max(1.0, ratio))
+    rest = total - whole * cap
+    part = rest > 1e-12 * cap
+    if whole + part >= keys.size:
+        amounts = np.full(keys.size, cap)
+        if whole < keys.size and part:
+            last = int(keys.argmax())
+            amounts[last] = rest
+        return np.arange(keys.size), amounts
+    if whole == 0 and not part:
+        return np.empty(0, dtype=np.intp), np.empty(0)
+    if whole + part == 1:
+        chosen = np.array([keys.argmin()])
+    else:
+        # After the partition the first `whole` are the smallest and position `whole` is the next.
+        chosen = keys.argpartition(whole if part else whole - 1)[: whole + part]
+    amounts = np.full(whole + part, cap)
+    if part:
+        amounts[-1] = rest
+    return chosen, amounts
+
+
+def _spend_weighted(
+    keys: FloatArray, caps: FloatArray, total: float
+) -> tuple[IntArray, FloatArray]:
+    """Weighted quickselect: halve the undecided entries until the budget ends between two."""
+    taken: list[IntArray] = []
+    undecided = np.arange(keys.size)
+    budget = total
+    while undecided.size > 1:
+        half = undecided.size // 2
+        undecided = undecided[keys[undecided].argpartition(half)]
+        low = undecided[:half]
+        cost = float(caps[low].sum())
+        if cost <= budget:
+            taken.append(low)
+            budget -= cost
+            undecided = undecided[half:]
+        else:
+            undecided = low
+    taken.append(undecided)
+    chosen = np.concatenate(taken)
+    amounts = caps[chosen].astype(np.float64)
+    if undecided.size:
+        amounts[-1] = min(amounts[-1], max(budget, 0.0))
+    spent = amounts > 0
+    return chosen[spent], amounts[spent]

@@ -1,0 +1,224 @@
+"""The simplex, and the capped simplex: P_k, Q_k and ``{0 <= d <= 1/nu, sum d = 1}``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from cornerstep.domains.base import (
+    SNAP,
+    TIGHT,
+    ratio_test,
+    require_positive,
+    require_size,
+    snap_to_bounds,
+)
+from cornerstep.domains.selection import spend
+from cornerstep.linear import as_vector
+from cornerstep.vectors import FloatArray, IntArray, SparseVector
+
+
+class Simplex:
+    """``{x >= 0, sum x = radius}``; its vertices are ``radius * e_i``.
+
+    Parameters
+    ----------
+    n : int
+        Number of coordinates.
+    radius : float, default=1
+        What the coordinates sum to.
+    """
+
+    def __init__(self, n: int, radius: float = 1.0) -> None:
+        self.size = require_size(n)
+        self.radius = require_positive(radius, "radius")
+        self.n_atoms = self.size
+        self.diameter = self.radius * np.sqrt(2.0) if self.size > 1 else 0.0
+        self.grid = self.radius
+
+    def __repr__(self) -> str:
+        return f"Simplex({self.size}, radius={self.radius:g})"
+
+    def atom(self, i: int) -> SparseVector:
+        """``radius * e_i``."""
+        return SparseVector([i], [self.radius], self.size)
+
+    def atom_scores(self, indices: IntArray, gradient: FloatArray) -> FloatArray:
+        """``<gradient, atom(i)>`` for each i in indices."""
+        return self.radius * gradient[indices]
+
+    def lmo(self, gradient: FloatArray) -> SparseVector:
+        """The coordinate with the smallest gradient."""
+        return self.atom(int(gradient.argmin()))
+
+    def in_face_lmo(self, gradient: FloatArray, x: FloatArray) -> SparseVector:
+        """The coordinate of the support of x with the smallest gradient."""
+        support = x.nonzero()[0]
+        return self.atom(int(support[gradient[support].argmin()]))
+
+    def max_step(self, x: FloatArray, d: FloatArray) -> float:
+        """Until a coordinate reaches 0."""
+        return ratio_test(x, d, 0.0, np.inf)
+
+    def snap(self, x: FloatArray) -> None:
+        """Zero what is zero to rounding; the largest coordinate takes up the difference."""
+        x[x <= SNAP * self.radius] = 0.0
+        x[x.argmax()] += self.radius - x.sum()
+
+    def start(self) -> SparseVector:
+        """The first vertex."""
+        return self.atom(0)
+
+    def contains(self, x: FloatArray, tol: float = 1e-9) -> bool:
+        """Whether x >= 0 and sums to radius, up to tol * radius."""
+        slack = tol * self.radius
+        return bool(x.min() >= -slack and abs(x.sum() - self.radius) <= slack)
+
+    def project(self, y: FloatArray) -> FloatArray:
+        """The nearest point: ``max(y - tau, 0)`` with the tau that makes it sum to radius."""
+        ordered = np.sort(y)[::-1]
+        excess = (ordered.cumsum() - self.radius) / np.arange(1, self.size + 1)
+        tau = excess[np.flatnonzero(ordered > excess)[-1]]
+        return np.maximum(y - tau, 0.0)
+
+    def project_entropy(self, log_weights: FloatArray) -> FloatArray:
+        """``radius * softmax(log_weights)``."""
+        weights = np.exp(log_weights - log_weights.max())
+        return weights * (self.radius / weights.sum())
+
+    def facial_constant(self, s: int) -> float:
+        """``H_s = s / radius²``."""
+        return min(s, self.size) / self.radius**2
+
+
+class CappedSimplex:
+    """``{0 <= x <= cap, sum x = total}``, or ``sum x <= total`` with ``at_most``.
+
+    P_k and Q_k of the theory are ``CappedSimplex(n, k)`` and ``CappedSimplex(n, k, at_most=True)``;
+    the soft-margin distributions are ``CappedSimplex(n, 1, cap=1/nu)``.
+
+    Parameters
+    ----------
+    n : int
+        Number of coordinates.
+    total : float
+        What the coordinates sum to; any real number in (0, sum of caps].
+    cap : float or array of shape (n,), default=1
+        Upper bound of each coordinate.
+    at_most : bool, default=False
+        Whether ``total`` is only an upper bound of the sum.
+    """
+
+    def __init__(self, n: int, total: float, cap: Any = 1.0, at_most: bool = False) -> None:
+        self.size = require_size(n)
+        self.total = require_positive(total, "total")
+        self.at_most = bool(at_most)
+        if np.ndim(cap) == 0:
+            self.cap: float | FloatArray = require_positive(cap, "cap")
+            sum_of_caps, largest = self.size * self.cap, self.cap
+        else:
+            self.cap = as_vector(cap, "cap", self.size)
+            if self.cap.min() < 0:
+                raise ValueError(f"cap must not be negative, got {self.cap.min()!r}")
+            sum_of_caps, largest = float(self.cap.sum()), float(self.cap.max())
+        if not at_most and self.total > sum_of_caps * (1 + TIGHT):
+            raise ValueError(
+                f"total must be at most the sum of the caps, {sum_of_caps:g}, got {self.total:g}: "
+                "the domain would be empty"
+            )
+        # |u - v|² <= cap |u - v|_1, with equality at vertices that take whole caps.
+        spread = sum_of_caps if at_most else 2 * (sum_of_caps - self.total)
+        self.diameter = float(np.sqrt(max(0.0, largest * min(2 * self.total, spread))))
+        self.grid = self._grid()
+
+    def __repr__(self) -> str:
+        cap = f"{self.cap:g}" if isinstance(self.cap, float) else "[...]"
+        return f"CappedSimplex({self.size}, {self.total:g}, cap={cap}, at_most={self.at_most})"
+
+    def _grid(self) -> float | None:
+        """The common cap if every vertex has entries 0 or cap and the sum is an equality."""
+        if self.at_most or not isinstance(self.cap, float):
+            return None
+        count = self.total / self.cap
+        return self.cap if abs(count - round(count)) <= TIGHT * count else None
+
+    def _caps(self, indices: IntArray) -> float | FloatArray:
+        return self.cap if isinstance(self.cap, float) else self.cap[indices]
+
+    def lmo(self, gradient: FloatArray) -> SparseVector:
+        """Caps on the smallest gradients (the negative ones, with at_most) until total is spent."""
+        if self.at_most:
+            worthwhile = (gradient < 0).nonzero()[0]
+            chosen, amounts = spend(gradient[worthwhile], self._caps(worthwhile), self.total)
+            return SparseVector(worthwhile[chosen], amounts, self.size)
+        chosen, amounts = spend(gradient, self.cap, self.total)
+        return SparseVector(chosen, amounts, self.size)
+
+    def in_face_lmo(self, gradient: FloatArray, x: FloatArray) -> SparseVector:
+        """The same among vertices that keep entries at 0 out and entries at their cap in."""
+        at_cap = x >= self.cap
+        full = at_cap.nonzero()[0]
+        free = ((x > 0) & ~at_cap).nonzero()[0]
+        caps_in = np.broadcast_to(self._caps(full), full.shape)
+        left = max(self.total - float(caps_in.sum()), 0.0)
+        if self.at_most and not self._sum_is_tight(x):
+            free = free[gradient[free] < 0]
+        chosen, amounts = spend(gradient[free], self._caps(free), left)
+        return SparseVector(
+            np.concatenate([full, free[chosen]]), np.concatenate([caps_in, amounts]), self.size
+        )
+
+    def _sum_is_tight(self, x: FloatArray) -> bool:
+        return bool(x.sum() >= self.total * (1 - TIGHT))
+
+    def max_step(self, x: FloatArray, d: FloatArray) -> float:
+        """Until a coordinate reaches 0 or its cap, or the sum reaches total."""
+        step = ratio_test(x, d, 0.0, self.cap)
+        if self.at_most:
+            growth = float(d.sum())
+            if growth > TIGHT * float(np.abs(d).sum()):
+                step = min(step, max(0.0, (self.total - float(x.sum())) / growth))
+        return step
+
+    def snap(self, x: FloatArray) -> None:
+        """Put coordinates within rounding of 0 or their cap onto it."""
+        snap_to_bounds(x, 0.0, self.cap)
+
+    def start(self) -> SparseVector:
+        """The vertex that fills the first coordinates."""
+        return self.lmo(np.arange(-self.size, 0, dtype=np.float64))
+
+    def contains(self, x: FloatArray, tol: float = 1e-9) -> bool:
+        """Whether all constraints hold up to tol, relative to total for the sum."""
+        excess = float(x.sum()) - self.total
+        slack = tol * max(1.0, self.total)
+        sums = excess <= slack if self.at_most else abs(excess) <= slack
+        return bool(sums and x.min() >= -tol and (x - self.cap).max() <= tol)
+
+    def project(self, y: FloatArray) -> FloatArray:
+        """The nearest point: ``clip(y - tau, 0, cap)`` with the tau that makes the sum right."""
+        clipped = np.clip(y, 0.0, self.cap)
+        if self.at_most and clipped.sum() <= self.total:
+            return clipped
+        # The sum is piecewise linear and decreasing in tau, with breaks at y - cap and y.
+        breaks = np.sort(np.concatenate([y - self.cap, y]))
+        low, high = 0, breaks.size - 1
+        while high - low > 1:
+            middle = (low + high) // 2
+            if np.clip(y - breaks[middle], 0.0, self.cap).sum() >= self.total:
+                low = middle
+            else:
+                high = middle
+        ends = breaks[[low, high]]
+        sums = [float(np.clip(y - tau, 0.0, self.cap).sum()) for tau in ends]
+        tau = np.interp(-self.total, [-sums[0], -sums[1]], ends)
+        return np.clip(y - tau, 0.0, self.cap)
+
+    def facial_constant(self, s: int) -> float | None:
+        """``s / cap²`` for the equality with whole caps, ``n + 3s - 3`` for Q_k, else unknown."""
+        s = min(s, self.size)
+        if self.grid is not None:
+            return s / self.grid**2
+        whole = self.total == int(self.total) and isinstance(self.cap, float) and self.cap == 1.0
+        return float(self.size + 3 * s - 3) if self.at_most and whole else None

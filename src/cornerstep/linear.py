@@ -1,0 +1,131 @@
+"""Where dense, sparse and matrix-free data meet: ``A x``, ``A' r`` and ``A[:, J] v`` for each.
+
+Objectives speak to their data through :class:`Matrix` only, so none of them is written twice.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.linalg import LinearOperator, aslinearoperator, eigsh
+
+from cornerstep.vectors import FloatArray, IntArray
+
+# A product with k of n columns gathers them first; past this share of the columns one product with
+# the whole matrix is cheaper (a gathered entry costs a copy and a multiply-add).
+_GATHER_SHARE = 0.25
+
+
+class Matrix:
+    """An m x n matrix known by its products.
+
+    Parameters
+    ----------
+    data : array, sparse matrix or LinearOperator
+        Kept in float64.
+    name : str
+        How error messages call it.
+    symmetric : bool
+        Whether rows may stand for columns (rows of an array are contiguous).
+    """
+
+    def __init__(self, data: Any, name: str, *, symmetric: bool = False) -> None:
+        self.symmetric = symmetric
+        if isinstance(data, LinearOperator):
+            self.data: Any = data
+        elif sp.issparse(data):
+            self.data = sp.csc_array(data, dtype=np.float64)
+            _require_finite(self.data.data, name)
+        else:
+            self.data = np.ascontiguousarray(data, dtype=np.float64)
+            if self.data.ndim != 2:
+                raise ValueError(f"{name} must have two dimensions, got {self.data.ndim}")
+            _require_finite(self.data, name)
+        self.shape: tuple[int, int] = self.data.shape
+        if symmetric and self.shape[0] != self.shape[1]:
+            raise ValueError(f"{name} must be square, got shape {self.shape}")
+        self.is_dense = isinstance(self.data, np.ndarray)
+
+    def times(self, x: FloatArray) -> FloatArray:
+        """``A x``."""
+        return self.data @ x
+
+    def transpose_times(self, r: FloatArray) -> FloatArray:
+        """``A' r``."""
+        return self.data.rmatvec(r) if isinstance(self.data, LinearOperator) else self.data.T @ r
+
+    def combine(self, indices: IntArray | None, values: FloatArray) -> FloatArray:
+        """``A[:, indices] values``: a combination of few columns (of all, if indices is None)."""
+        if indices is None:
+            return self.times(values)
+        few = indices.size <= _GATHER_SHARE * self.shape[1]
+        if few and self.is_dense:
+            if self.symmetric:
+                return values @ self.data[indices]
+            return self.data[:, indices] @ values
+        if few and sp.issparse(self.data):
+            out = np.zeros(self.shape[0])
+            starts, rows, entries = self.data.indptr, self.data.indices, self.data.data
+            for j, v in zip(indices, values, strict=True):
+                column = slice(starts[j], starts[j + 1])
+                out[rows[column]] += v * entries[column]
+            return out
+        x = np.zeros(self.shape[1])
+        x[indices] = values
+        return self.times(x)
+
+    def gram(self) -> Matrix:
+        """``A' A`` as a matrix of its own (data must be an array or sparse)."""
+        if isinstance(self.data, LinearOperator):
+            raise ValueError("the Gram matrix of a LinearOperator cannot be formed")
+        return Matrix(self.data.T @ self.data, "Gram matrix", symmetric=True)
+
+    def eigenvalue(self, which: str) -> float:
+        """The largest ('LA') or smallest ('SA') eigenvalue of a symmetric matrix."""
+        n = self.shape[0]
+        if self.is_dense or n < 3:
+            full = self.data if self.is_dense else self.data @ np.eye(n)
+            full = full.toarray() if sp.issparse(full) else full
+            eigenvalues = np.linalg.eigvalsh(full)
+            return float(eigenvalues[-1 if which == "LA" else 0])
+        start = np.random.default_rng(0).standard_normal(n)
+        value = eigsh(self.data, k=1, which=which, v0=start, return_eigenvectors=False)[0]
+        return float(value)
+
+    def gram_norm(self) -> float:
+        """The largest eigenvalue of ``A' A``, by the smaller of the two products."""
+        if not isinstance(self.data, LinearOperator) and min(self.shape) <= 2000:
+            tall = self.shape[0] >= self.shape[1]
+            small = self.data.T @ self.data if tall else self.data @ self.data.T
+            return Matrix(small, "Gram matrix", symmetric=True).eigenvalue("LA")
+        operator = aslinearoperator(self.data)
+        product = LinearOperator(
+            (self.shape[1], self.shape[1]),
+            matvec=lambda x: operator.rmatvec(operator.matvec(x)),
+            dtype=np.float64,
+        )
+        return Matrix(product, "Gram operator", symmetric=True).eigenvalue("LA")
+
+    def is_symmetric(self) -> bool:
+        """Whether the entries are symmetric to rounding (a LinearOperator is taken on trust)."""
+        if isinstance(self.data, LinearOperator):
+            return True
+        gap = abs(self.data - self.data.T).max() if self.shape[0] else 0.0
+        return bool(gap <= 1e-10 * max(1.0, abs(self.data).max()))
+
+
+def _require_finite(values: FloatArray, name: str) -> None:
+    if not np.isfinite(values).all():
+        raise ValueError(f"{name} must be finite, but contains NaN or infinity")
+
+
+def as_vector(values: Any, name: str, size: int | None = None) -> FloatArray:
+    """Return ``values`` as a finite float64 vector, of length ``size`` when that is given."""
+    out = np.asarray(values, dtype=np.float64)
+    if out.ndim != 1 or (size is not None and out.size != size):
+        wanted = "a vector" if size is None else f"a vector of length {size}"
+        raise ValueError(f"{name} must be {wanted}, got shape {out.shape}")
+    _require_finite(out, name)
+    return out

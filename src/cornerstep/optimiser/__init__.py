@@ -1,0 +1,44 @@
+"""The optimiser: one loop, direction rules, step rules, and results with a certificate."""
+
+from cornerstep.optimiser.active_set import ActiveSet
+from cornerstep.optimiser.block import Block
+from cornerstep.optimiser.in_face import AwaySchedule, InFaceAway, InFacePairwise, PairwiseSchedule
+from cornerstep.optimiser.loop import Iterate
+from cornerstep.optimiser.methods import (
+    Away,
+    BlendedPairwise,
+    FrankWolfe,
+    FullyCorrective,
+    Pairwise,
+    RandomizedAway,
+)
+from cornerstep.optimiser.minimize import minimize
+from cornerstep.optimiser.result import Result, Status, Trace
+from cornerstep.optimiser.solver import Method, Proposal
+from cornerstep.optimiser.steps import Backtracking, Exact, OpenLoop, Short
+
+__all__ = [
+    "ActiveSet",
+    "Away",
+    "AwaySchedule",
+    "Backtracking",
+    "BlendedPairwise",
+    "Block",
+    "Exact",
+    "FrankWolfe",
+    "FullyCorrective",
+    "InFaceAway",
+    "InFacePairwise",
+    "Iterate",
+    "Method",
+    "OpenLoop",
+    "Pairwise",
+    "PairwiseSchedule",
+    "Proposal",
+    "RandomizedAway",
+    "Result",
+    "Short",
+    "Status",
+    "Trace",
+    "minimize",
+]

@@ -1,0 +1,159 @@
+"""The active set: ``x = sum_k weight_k * atom_k`` with positive weights that sum to 1."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cornerstep.vectors import FloatArray, IntArray, SparseVector, Vector, dense
+
+
+class ActiveSet:
+    """Atoms with weights, stored so that all inner products with a gradient are one operation.
+
+    Sparse atoms are kept as padded rows of positions and entries, dense ones as rows of a matrix.
+    An atom is kept once however often it returns; an atom whose weight falls to 0 leaves.
+    """
+
+    def __init__(self, atom: Vector) -> None:
+        self.size = atom.size
+        self._reset(atom)
+
+    def _reset(self, atom: Vector) -> None:
+        self._atoms: list[Vector] = []
+        self._keys: list[bytes] = []
+        self._slots: dict[bytes, int] = {}
+        self._weights = np.zeros(8)
+        self._values = np.zeros((8, 0))
+        self._indices: IntArray | None = np.zeros((8, 0), dtype=np.intp)
+        slot = self._slot(atom)
+        self._weights[slot] = 1.0
+
+    def __len__(self) -> int:
+        return len(self._atoms)
+
+    def __repr__(self) -> str:
+        return f"ActiveSet({len(self)} atoms)"
+
+    @property
+    def weights(self) -> FloatArray:
+        """The weights, in the order of ``atoms``."""
+        return self._weights[: len(self)]
+
+    @property
+    def atoms(self) -> list[Vector]:
+        """The atoms."""
+        return list(self._atoms)
+
+    def point(self) -> FloatArray:
+        """``sum of weight * atom``."""
+        x = np.zeros(self.size)
+        for weight, atom in zip(self.weights, self._atoms, strict=True):
+            if isinstance(atom, SparseVector):
+                x[atom.indices] += weight * atom.values
+            else:
+                x += weight * atom
+        return x
+
+    def scores(self, gradient: FloatArray) -> FloatArray:
+        """``<gradient, atom>`` for every atom."""
+        rows = self._values[: len(self)]
+        if self._indices is None:
+            return rows @ gradient
+        return (rows * gradient[self._indices[: len(self)]]).sum(axis=1)
+
+    def __getitem__(self, k: int) -> Vector:
+        return self._atoms[k]
+
+    def towards(self, atom: Vector, step: float) -> None:
+        """``x <- x + step (atom - x)``."""
+        if step >= 1:
+            self._reset(atom)
+            return
+        slot = self._slot(atom)
+        self._weights[: len(self)] *= 1 - step
+        self._weights[slot] += step
+
+    def away(self, k: int, step: float, drop: bool) -> None:
+        """``x <- x + step (x - atom_k)``; with ``drop`` the atom leaves."""
+        self._weights[: len(self)] *= 1 + step
+        self._weights[k] -= step
+        if drop:
+            self._drop(k)
+
+    def shift(self, k: int, atom: Vector, step: float, drop: bool) -> None:
+        """``x <- x + step (atom - atom_k)``; with ``drop`` atom_k leaves."""
+        slot = self._slot(atom)  # first: it may move the weights to a larger array
+        self._weights[slot] += step
+        self._weights[k] -= step
+        if drop:
+            self._drop(k)
+
+    def _slot(self, atom: Vector) -> int:
+        """The row of ``atom``, which is added with weight 0 if it is new."""
+        key = _key(atom)
+        slot = self._slots.get(key)
+        if slot is None:
+            slot = len(self)
+            self._make_room(atom)
+            self._atoms.append(atom)
+            self._keys.append(key)
+            self._slots[key] = slot
+            self._weights[slot] = 0.0
+            self._write(slot, atom)
+        return slot
+
+    def _make_room(self, atom: Vector) -> None:
+        rows = max(self._weights.size, 2 * len(self) if len(self) == self._weights.size else 0)
+        sparse = isinstance(atom, SparseVector) and self._indices is not None
+        width = atom.values.size if sparse and isinstance(atom, SparseVector) else self.size
+        if self._indices is not None and not sparse:  # the first dense atom: all rows become dense
+            values = np.zeros((rows, self.size))
+            for k, known in enumerate(self._atoms):
+                values[k] = dense(known)
+            self._values, self._indices = values, None
+        width = max(width, self._values.shape[1])
+        if (rows, width) != self._values.shape:
+            grown = np.zeros((rows, width))
+            grown[: len(self), : self._values.shape[1]] = self._values[: len(self)]
+            self._values = grown
+            if self._indices is not None:
+                positions = np.zeros((rows, width), dtype=np.intp)
+                positions[: len(self), : self._indices.shape[1]] = self._indices[: len(self)]
+                self._indices = positions
+        if rows != self._weights.size:
+            self._weights = np.concatenate([self._weights, np.zeros(rows - self._weights.size)])
+
+    def _write(self, slot: int, atom: Vector) -> None:
+        if self._indices is None:
+            self._values[slot] = dense(atom)
+            return
+        assert isinstance(atom, SparseVector)
+        count = atom.values.size
+        self._values[slot, :count] = atom.values
+        self._values[slot, count:] = 0.0
+        self._indices[slot, :count] = atom.indices
+        self._indices[slot, count:] = 0
+
+    def _drop(self, k: int) -> None:
+        """Remove atom k by moving the last atom into its row; restore the sum of the weights."""
+        last = len(self) - 1
+        del self._slots[self._keys[k]]
+        if k != last:
+            self._atoms[k] = self._atoms[last]
+            self._keys[k] = self._keys[last]
+            self._slots[self._keys[k]] = k
+            self._weights[k] = self._weights[last]
+            self._values[k] = self._values[last]
+            if self._indices is not None:
+                self._indices[k] = self._indices[last]
+        self._atoms.pop()
+        self._keys.pop()
+        self._weights[: len(self)] /= self._weights[: len(self)].sum()
+
+
+def _key(atom: Vector) -> bytes:
+    """Equal for equal atoms, whatever the order in which a sparse one lists its entries."""
+    if not isinstance(atom, SparseVector):
+        return atom.tobytes()
+    order = atom.indices.argsort()
+    return atom.indices[order].tobytes() + atom.values[order].tobytes()

@@ -1,0 +1,176 @@
+"""Decomposition-invariant rules: the away vertex comes from the smallest face containing x.
+
+No active set; memory O(n).  With ``a = argmax <g, .>`` over the face, the largest step is the
+domain's ratio test, and a step that is blocked lands exactly on the blocking constraint.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+import numpy as np
+
+from cornerstep.objectives import Objective, Position, Ray
+from cornerstep.optimiser.solver import Method, Proposal
+from cornerstep.optimiser.steps import StepRule
+from cornerstep.vectors import Direction, FloatArray, Vector, dense
+
+_THETA = 52.0  # the constant of the theory of the away schedule
+
+
+class InFaceAway(Method):
+    """AFW-2: ``d = v - x`` or ``d = x - a``, whichever descends faster."""
+
+    name: ClassVar[str] = "di-away"
+    needs: ClassVar[tuple[str, ...]] = ("lmo", "in_face_lmo", "max_step")
+
+    def propose(self, position: Position, inner: float) -> Proposal:
+        vertex = self.lmo(position.gradient)
+        gap = inner - float(vertex @ position.gradient)
+        away = self.away_lmo(position.gradient, position.x)
+        if gap >= float(away @ position.gradient) - inner:
+            return Proposal(Direction.towards(position.x, vertex), 1.0, gap, "fw")
+        direction = Direction.away(position.x, away)
+        max_step = self.domain.max_step(position.x, direction.dense)
+        return Proposal(direction, max_step, gap, "away")
+
+
+class InFacePairwise(Method):
+    """PFW-2: ``d = v - a``."""
+
+    name: ClassVar[str] = "di-pairwise"
+    needs: ClassVar[tuple[str, ...]] = ("lmo", "in_face_lmo", "max_step")
+
+    def propose(self, position: Position, inner: float) -> Proposal:
+        vertex = self.lmo(position.gradient)
+        gap = inner - float(vertex @ position.gradient)
+        away = self.away_lmo(position.gradient, position.x)
+        direction = Direction.between(vertex, away)
+        max_step = self.domain.max_step(position.x, direction.dense)
+        return Proposal(direction, max_step, gap, "pairwise")
+
+
+class _Schedule(Method):
+    """Common to the fixed schedules: the constants of the theory, and exact integrality.
+
+    All iterates are integer multiples of ``grid / q`` with q an integer that the schedule knows, so
+    rounding errors are removed by rounding.
+    """
+
+    own_step: ClassVar[bool] = True
+    needs: ClassVar[tuple[str, ...]] = (
+        "lmo", "in_face_lmo", "max_step", "diameter", "facial_constant", "grid",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        strong_convexity: float | None = None,
+        lipschitz: float | None = None,
+        cardinality: int | None = None,
+    ) -> None:
+        self.strong_convexity = strong_convexity
+        self.lipschitz = lipschitz
+        self.cardinality = cardinality
+
+    def begin(
+        self, objective: Objective, domain: Any, start: Vector, rng: np.random.Generator
+    ) -> None:
+        super().begin(objective, domain, start, rng)
+        if not np.isin(dense(start), (0.0, domain.grid)).all():
+            raise ValueError(f"x0 must be a vertex (or None) for method={self.name!r}")
+        alpha = self._constant("strong_convexity", objective)
+        beta = self._constant("lipschitz", objective)
+        facial = domain.facial_constant(self.cardinality or domain.size)
+        self._q = 1
+        self._t = 0
+        self._constants(alpha, beta, domain.diameter, facial)
+
+    def _constant(self, name: str, objective: Objective) -> float:
+        value = getattr(self, name) or getattr(objective, name)
+        if value is None or not value > 0:
+            raise ValueError(
+                f"method={self.name!r} needs a positive {name}, got {value}: "
+                f"give method={type(self).__name__}({name}=...)"
+            )
+        return float(value)
+
+    def _constants(self, alpha: float, beta: float, diameter: float, facial: float) -> None:
+        """Compute what the schedule is made of."""
+        raise NotImplementedError
+
+    def settle(self, x: FloatArray, blocked: bool) -> None:
+        unit = self.domain.grid / self._q
+        np.multiply(np.rint(x / unit), unit, out=x)
+        if blocked:
+            super().settle(x, blocked)
+
+
+class AwaySchedule(_Schedule, InFaceAway):
+    """AFW-1 on simplex-like polytopes: ``step = 1/q_t``, no line search.
+
+    For ``t < n_0`` FW steps with ``q_t = t``; then the smallest s >= 0 with
+    ``q_t = 2^s q_(t-1) + 1`` (FW) or ``2^s q_(t-1) - 1`` (away) at least ``ceil(1/gamma_t)``, where
+    ``gamma_t = M1/(52 M2) sqrt(c0) (1 - c1)^((t-1)/2)``.
+
+    Parameters
+    ----------
+    strong_convexity, lipschitz : float, optional
+        alpha and beta; by default the objective's.
+    cardinality : int, optional
+        Number of vertices in a decomposition of the optimum; by default the dimension.
+    """
+
+    name: ClassVar[str] = "di-away-schedule"
+
+    def _constants(self, alpha: float, beta: float, diameter: float, facial: float) -> None:
+        m1 = math.sqrt(alpha / (8 * facial))
+        m2 = beta * diameter**2 / 2
+        self._c1 = m1**2 / m2 * (_THETA - 4) / (4 * _THETA**2)
+        self._n0 = math.ceil(1 / self._c1)
+        c0 = 3 * m2 * math.log(self._n0) / self._n0 * (1 - self._c1) ** (1 - self._n0)
+        self._gamma = m1 / (_THETA * m2) * math.sqrt(c0)
+
+    def propose(self, position: Position, inner: float) -> Proposal:
+        if self._t + 1 >= self._n0:
+            return super().propose(position, inner)
+        vertex = self.lmo(position.gradient)
+        gap = inner - float(vertex @ position.gradient)
+        return Proposal(Direction.towards(position.x, vertex), 1.0, gap, "fw")
+
+    def step_size(self, rule: StepRule, ray: Ray, proposal: Proposal, iteration: int) -> float:
+        self._t = t = iteration + 1
+        if t < self._n0:
+            self._q = t
+        else:
+            gamma = self._gamma * (1 - self._c1) ** ((t - 1) / 2)
+            sign = 1 if proposal.kind == "fw" else -1
+            wanted, power = math.ceil(1 / gamma), 1
+            while power * self._q + sign < wanted:
+                power *= 2
+            self._q = power * self._q + sign
+        return min(1 / self._q, proposal.max_step)
+
+
+class PairwiseSchedule(_Schedule, InFacePairwise):
+    """PFW-1 on simplex-like polytopes: the largest power of 1/2 below
+
+    ``gamma_t = sqrt(c1) (1 - c1)^((t-1)/2)``, with ``c1 = alpha / (16 beta H_s D²)``.
+
+    Parameters
+    ----------
+    strong_convexity, lipschitz : float, optional
+        alpha and beta; by default the objective's.
+    cardinality : int, optional
+        Number of vertices in a decomposition of the optimum; by default the dimension.
+    """
+
+    name: ClassVar[str] = "di-pairwise-schedule"
+
+    def _constants(self, alpha: float, beta: float, diameter: float, facial: float) -> None:
+        self._c1 = alpha / (16 * beta * facial * diameter**2)
+
+    def step_size(self, rule: StepRule, ray: Ray, proposal: Proposal, iteration: int) -> float:
+        gamma = math.sqrt(self._c1) * (1 - self._c1) ** (iteration / 2)
+        self._q = 1 << math.ceil(-math.log2(gamma))
+        return min(1 / self._q, proposal.max_step)

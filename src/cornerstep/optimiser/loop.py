@@ -1,0 +1,231 @@
+"""The loop: every solver of the package runs in it.
+
+A solver looks and moves.  *Looking* computes value and gap at the current point; *moving* takes the
+step that the look proposed; *certifying* recomputes both from the data.  Stopping, limits, Ctrl-C,
+callbacks, trace and progress live here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import math
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+from cornerstep.optimiser.progress import Progress
+from cornerstep.optimiser.result import Status, Trace
+
+_PATIENCE = 100  # iterations in which neither value nor gap improves before giving up
+
+
+class Look(NamedTuple):
+    """Value and gap at a point; ``certified`` if the gap is a bound and not an estimate."""
+
+    value: float
+    gap: float
+    certified: bool = True
+    extra: tuple[Any, ...] = ()
+
+
+class Move(NamedTuple):
+    """The step taken: its size and its kind (fw, away, pairwise, ...)."""
+
+    step: float
+    kind: str
+
+
+class Solver(Protocol):
+    """What the loop asks of a solver."""
+
+    monotone: bool  # whether moves are meant never to increase the value
+    extra_columns: tuple[str, ...]
+
+    @property
+    def point(self) -> Any:
+        """The current point; the solver never changes it in place."""
+
+    def look(self) -> Look:
+        """Value and gap at the current point, and the next step prepared."""
+
+    def move(self) -> Move:
+        """Take the step; one of size NaN was refused because the objective is not finite there."""
+
+    def certify(self, point: Any) -> Look:
+        """Go to ``point`` and recompute value and gap there from the data, as ``look`` would."""
+
+
+class Iterate(NamedTuple):
+    """What a callback sees."""
+
+    iteration: int
+    seconds: float
+    value: float
+    gap: float
+    step: float
+    kind: str
+    x: Any
+
+
+Callback = Callable[[Iterate], Any]
+
+
+@dataclass
+class Stopping:
+    """When to stop: ``gap <= max(tol, rtol * |value|)``, or a limit."""
+
+    tol: float = 1e-6
+    rtol: float = 0.0
+    max_iter: int = 10_000
+    time_limit: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("tol", "rtol"):
+            value = getattr(self, name)
+            if not (isinstance(value, (int, float)) and value >= 0):
+                raise ValueError(f"{name} must be a number >= 0, got {value!r}")
+        if int(self.max_iter) != self.max_iter or self.max_iter < 0:
+            raise ValueError(f"max_iter must be an integer >= 0, got {self.max_iter!r}")
+        if self.time_limit is not None and not self.time_limit >= 0:
+            raise ValueError(f"time_limit must be seconds >= 0 or None, got {self.time_limit!r}")
+
+    def target(self, value: float) -> float:
+        """The gap that counts as solved at this value."""
+        return max(self.tol, self.rtol * abs(value))
+
+
+@dataclass
+class Outcome:
+    """How a run ended."""
+
+    status: Status
+    look: Look
+    lower_bound: float
+    n_iter: int
+    seconds: float
+    trace: Trace
+
+
+def run(
+    solver: Solver,
+    stopping: Stopping,
+    *,
+    callback: Callback | None = None,
+    verbose: int = 0,
+    title: str = "",
+) -> Outcome:
+    """Run ``solver`` until it is certified or a limit is hit; leave it at the point to return.
+
+    The first look must be finite (a :class:`ValueError` says so); a later move onto values that are
+    not finite is refused and ends the run at the point before it.
+    """
+    start = time.perf_counter()
+    trace = Trace(solver.extra_columns)
+    best: tuple[float, Any] = (math.inf, solver.point)
+    lower_bound = -math.inf
+    stall = _Stall()
+    move = Move(math.nan, "start")
+    iteration, certified = 0, False
+    status: Status | None = None
+    with _deferred_interrupt() as interrupted, Progress(verbose, title, stopping.target) as shown:
+        try:
+            while status is None:
+                look = solver.look()
+                if not math.isfinite(look.value) or math.isnan(look.gap):
+                    raise ValueError(
+                        "the objective must be finite with a finite gradient at the starting "
+                        f"point, got value {look.value} and gap {look.gap}"
+                    )
+                target = stopping.target(look.value)
+                if look.gap <= target:
+                    look = solver.certify(solver.point)
+                    certified = look.gap <= stopping.target(look.value)
+                if look.certified:
+                    lower_bound = max(lower_bound, look.value - look.gap)
+                if solver.monotone or look.value < best[0]:
+                    best = (look.value, solver.point)
+                seconds = time.perf_counter() - start
+                gap = look.gap if look.certified else math.nan
+                row = (iteration, seconds, look.value, gap, move.step, move.kind)
+                trace.append(row + look.extra)
+                shown.update(*row)
+                stop_asked = callback is not None and callback(Iterate(*row, solver.point))
+                if certified:
+                    status = Status.SOLVED
+                elif stop_asked:
+                    status = Status.STOPPED
+                elif interrupted():
+                    status = Status.INTERRUPTED
+                elif stopping.time_limit is not None and seconds >= stopping.time_limit:
+                    status = Status.TIME_LIMIT
+                elif iteration >= stopping.max_iter:
+                    status = Status.ITERATION_LIMIT
+                elif solver.monotone and stall.since(look, move):
+                    status = Status.NO_PROGRESS
+                else:
+                    move = solver.move()
+                    if math.isnan(move.step):
+                        status = Status.NON_FINITE
+                    else:
+                        iteration += 1
+        except KeyboardInterrupt:
+            status = Status.INTERRUPTED
+        if not certified:
+            look = solver.certify(best[1])
+        shown.close(status, look.value, look.gap)
+    return Outcome(
+        status=status,
+        look=look,
+        lower_bound=max(lower_bound, look.value - look.gap),
+        n_iter=iteration,
+        seconds=time.perf_counter() - start,
+        trace=trace,
+    )
+
+
+class _Stall:
+    """Counts iterations in which neither the value nor the gap got better."""
+
+    def __init__(self) -> None:
+        self.value = self.gap = math.inf
+        self.count = 0
+
+    def since(self, look: Look, move: Move) -> bool:
+        """Whether the run has stalled; a step of exactly 0 repeated is a stall at once."""
+        better = look.value < self.value or (look.certified and look.gap < self.gap)
+        self.value = min(self.value, look.value)
+        if look.certified:
+            self.gap = min(self.gap, look.gap)
+        if better and move.step != 0:
+            self.count = 0
+        else:
+            self.count += _PATIENCE // 4 if move.step == 0 else 1
+        return self.count >= _PATIENCE
+
+
+@contextmanager
+def _deferred_interrupt() -> Iterator[Callable[[], bool]]:
+    """Turn a first Ctrl-C into a flag read between iterations; a second interrupts at once."""
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: False
+        return
+    pressed: list[int] = []
+    previous = signal.getsignal(signal.SIGINT)
+
+    def handler(number: int, frame: Any) -> None:
+        if pressed:
+            raise KeyboardInterrupt
+        pressed.append(number)
+
+    if previous is not signal.default_int_handler:
+        # Somebody else handles Ctrl-C (a notebook kernel, an outer run): leave it to them.
+        yield lambda: False
+        return
+    signal.signal(signal.SIGINT, handler)
+    try:
+        yield lambda: bool(pressed)
+    finally:
+        signal.signal(signal.SIGINT, previous)

@@ -1,0 +1,222 @@
+"""Direction rules with an active set or none: FW, away, pairwise, blended, corrective, randomized.
+
+Write g for the gradient at x, ``v = argmin <g, .>`` over the domain, ``a = argmax <g, .>`` over the
+active set S.  All of them stop on the gap ``<g, x - v>``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from cornerstep.objectives import Objective, Position
+from cornerstep.optimiser.active_set import ActiveSet
+from cornerstep.optimiser.loop import Move, Stopping, run
+from cornerstep.optimiser.solver import FrankWolfeSolver, Method, Proposal
+from cornerstep.optimiser.steps import StepRule
+from cornerstep.vectors import Direction, FloatArray, IntArray, Vector
+
+
+class FrankWolfe(Method):
+    """``d = v - x``: one oracle call an iteration, O(1/t)."""
+
+    name: ClassVar[str] = "fw"
+    steps: ClassVar[tuple[str, ...] | None] = None
+
+    def propose(self, position: Position, inner: float) -> Proposal:
+        vertex = self.lmo(position.gradient)
+        gap = inner - float(vertex @ position.gradient)
+        return Proposal(Direction.towards(position.x, vertex), 1.0, gap, "fw")
+
+
+class _WithActiveSet(Method):
+    """Common to the rules that keep ``x = sum of weight * atom``."""
+
+    active_set: ActiveSet
+    _vertex: Vector  # the vertex of the last oracle call
+    _leaving: int  # the atom that the proposed step takes weight from
+
+    def begin(
+        self, objective: Objective, domain: Any, start: Vector, rng: np.random.Generator
+    ) -> None:
+        super().begin(objective, domain, start, rng)
+        self.active_set = ActiveSet(start)
+
+    def moved(self, proposal: Proposal, step: float, blocked: bool) -> None:
+        if proposal.kind == "fw":
+            self.active_set.towards(self._vertex, step)
+        elif proposal.kind == "away":
+            self.active_set.away(self._leaving, step, blocked)
+        else:
+            self.active_set.shift(self._leaving, self._vertex, step, blocked)
+
+    def _towards(self, position: Position, gap: float, certified: bool = True) -> Proposal:
+        direction = Direction.towards(position.x, self._vertex)
+        return Proposal(direction, 1.0, gap, "fw", certified)
+
+    def _away(self, position: Position, gap: float, certified: bool = True) -> Proposal:
+        """``d = x - a``, up to the step that takes all of a's weight."""
+        weight = float(self.active_set.weights[self._leaving])
+        direction = Direction.away(position.x, self.active_set[self._leaving])
+        return Proposal(direction, weight / (1 - weight), gap, "away", certified)
+
+    def _pairwise(self, gap: float) -> Proposal:
+        """``d = v - a``, up to all of a's weight."""
+        direction = Direction.between(self._vertex, self.active_set[self._leaving])
+        weight = float(self.active_set.weights[self._leaving])
+        return Proposal(direction, weight, gap, "pairwise")
+
+
+class Away(_WithActiveSet):
+    """``d = v - x`` or ``d = x - a``, whichever descends faster; linear on polytopes."""
+
+    name: ClassVar[str] = "away"
+
+    def propose(self, position: Position, inner: float) -> Proposal:
+        self._vertex = self.lmo(position.gradient)
+        return self._better(position, inner, inner - float(self._vertex @ position.gradient))
+
+    def _better(
+        self, position: Position, inner: float, gap: float, certified: bool = True
+    ) -> Proposal:
+        scores = self.active_set.scores(position.gradient)
+        self._leaving = int(scores.argmax())
+        if gap >= scores[self._leaving] - inner or len(self.active_set) == 1:
+            return self._towards(position, gap, certified)
+        return self._away(position, gap, certified)
+
+
+class Pairwise(_WithActiveSet):
+    """``d = v - a``: weight goes straight from the worst atom to the best vertex."""
+
+    name: ClassVar[str] = "pairwise"
+
+    def propose(self, position: Position, inner: float) -> Proposal:
+        self._vertex = self.lmo(position.gradient)
+        self._leaving = int(self.active_set.scores(position.gradient).argmax())
+        return self._pairwise(inner - float(self._vertex @ position.gradient))
+
+
+class BlendedPairwise(_WithActiveSet):
+    """Pairwise inside S while that promises more than the FW step, which alone adds atoms."""
+
+    name: ClassVar[str] = "blended-pairwise"
+
+    def propose(self, position: Position, inner: float) -> Proposal:
+        self._vertex = self.lmo(position.gradient)
+        gap = inner - float(self._vertex @ position.gradient)
+        scores = self.active_set.scores(position.gradient)
+        self._leaving = int(scores.argmax())
+        best = int(scores.argmin())
+        if scores[self._leaving] - scores[best] < gap:
+            return self._towards(position, gap)
+        self._vertex = self.active_set[best]
+        return self._pairwise(gap)
+
+
+class _Hull:
+    """conv(S) as a domain: its oracle is a search among the atoms."""
+
+    def __init__(self, active_set: ActiveSet, whole: Any) -> None:
+        self.active_set = active_set
+        self.size = whole.size
+        self.snap = getattr(whole, "snap", None)
+
+    def lmo(self, gradient: FloatArray) -> Vector:
+        return self.active_set[int(self.active_set.scores(gradient).argmin())]
+
+
+class FullyCorrective(_WithActiveSet):
+    """After every new vertex, f is minimised anew over conv(S).
+
+    The inner problem is solved by :class:`Pairwise` on conv(S), to a gap of ``accuracy`` times the
+    outer one.
+
+    Parameters
+    ----------
+    accuracy : float, default=0.01
+    max_corrections : int, default=10_000
+        Limit on the steps of one inner solve.
+    """
+
+    name: ClassVar[str] = "fully-corrective"
+    steps: ClassVar[tuple[str, ...] | None] = ("exact",)
+
+    def __init__(self, accuracy: float = 0.01, max_corrections: int = 10_000) -> None:
+        if not 0 < accuracy < 1:
+            raise ValueError(f"accuracy must be between 0 and 1, got {accuracy!r}")
+        self.accuracy = accuracy
+        self.max_corrections = max_corrections
+
+    def begin(
+        self, objective: Objective, domain: Any, start: Vector, rng: np.random.Generator
+    ) -> None:
+        super().begin(objective, domain, start, rng)
+        self.objective = objective
+        self._rng = rng
+
+    def propose(self, position: Position, inner: float) -> Proposal:
+        self._vertex = self.lmo(position.gradient)
+        return self._towards(position, inner - float(self._vertex @ position.gradient))
+
+    def advance(
+        self, position: Position, proposal: Proposal, rule: StepRule, iteration: int
+    ) -> tuple[Position, Move]:
+        position, move = super().advance(position, proposal, rule, iteration)
+        inner = Pairwise()
+        inner.begin(self.objective, _Hull(self.active_set, self.domain), position.x, self._rng)
+        inner.active_set = self.active_set
+        solver = FrankWolfeSolver(self.objective, inner.domain, inner, rule, position)
+        run(solver, Stopping(tol=self.accuracy * proposal.gap, max_iter=self.max_corrections))
+        return solver.position, Move(move.step, "corrective")
+
+
+class RandomizedAway(Away):
+    """Away steps whose oracle sees S and a random sample of the atoms only (RAFW).
+
+    The sampled gap is an estimate.  The full oracle runs once per ``n_atoms / sample_size``
+    iterations, so that it costs no more than the samples, and whenever the estimate says solved.
+
+    Parameters
+    ----------
+    sample_size : int, optional
+        Atoms drawn each iteration; by default a tenth of them, at least one.
+    """
+
+    name: ClassVar[str] = "randomized-away"
+    needs: ClassVar[tuple[str, ...]] = ("lmo", "atom_scores")
+
+    def __init__(self, sample_size: int | None = None) -> None:
+        if sample_size is not None and (int(sample_size) != sample_size or sample_size < 1):
+            raise ValueError(f"sample_size must be an integer >= 1 or None, got {sample_size!r}")
+        self.sample_size = sample_size
+
+    def begin(
+        self, objective: Objective, domain: Any, start: Vector, rng: np.random.Generator
+    ) -> None:
+        super().begin(objective, domain, start, rng)
+        size = self.sample_size or -(-domain.n_atoms // 10)
+        self._sample_size = min(size, domain.n_atoms)
+        self._period = -(-domain.n_atoms // self._sample_size)
+        self._rng = rng
+        self._count = 0
+
+    def propose(self, position: Position, inner: float) -> Proposal:
+        full = self._count % self._period == 0
+        self._count += 1
+        if full:
+            return super().propose(position, inner)
+        sample: IntArray = self._rng.integers(self.domain.n_atoms, size=self._sample_size)
+        sampled = self.domain.atom_scores(sample, position.gradient)
+        known = self.active_set.scores(position.gradient)
+        if known.min() <= sampled.min():
+            best, self._vertex = float(known.min()), self.active_set[int(known.argmin())]
+        else:
+            best = float(sampled.min())
+            self._vertex = self.domain.atom(int(sample[sampled.argmin()]))
+        return self._better(position, inner, inner - best, certified=False)
+
+    def lmo(self, gradient: FloatArray) -> Vector:
+        self._count = 1  # whoever asks for the full oracle, the period starts anew
+        return super().lmo(gradient)

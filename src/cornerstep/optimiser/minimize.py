@@ -1,0 +1,195 @@
+"""``minimize``: the front door of the optimiser."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+
+from cornerstep.domains.base import ORACLES, Domain, has_oracle
+from cornerstep.domains.product import starting_vertex
+from cornerstep.objectives import Objective
+from cornerstep.optimiser.block import Block
+from cornerstep.optimiser.in_face import AwaySchedule, InFaceAway, InFacePairwise, PairwiseSchedule
+from cornerstep.optimiser.loop import Callback, Stopping, run
+from cornerstep.optimiser.methods import (
+    Away,
+    BlendedPairwise,
+    FrankWolfe,
+    FullyCorrective,
+    Pairwise,
+    RandomizedAway,
+)
+from cornerstep.optimiser.result import Result
+from cornerstep.optimiser.solver import FrankWolfeSolver, Method
+from cornerstep.optimiser.steps import STEPS, StepRule
+from cornerstep.vectors import Vector, dense
+
+METHODS: dict[str, type[Method]] = {
+    method.name: method
+    for method in (
+        FrankWolfe, Away, Pairwise, BlendedPairwise, FullyCorrective, RandomizedAway,
+        InFaceAway, InFacePairwise, AwaySchedule, PairwiseSchedule, Block,
+    )
+}  # fmt: skip
+
+
+def minimize(
+    objective: Objective,
+    domain: Any,
+    *,
+    method: str | Method = "auto",
+    step: str | StepRule = "exact",
+    tol: float = 1e-6,
+    rtol: float = 0.0,
+    max_iter: int = 10_000,
+    time_limit: float | None = None,
+    x0: Any = None,
+    callback: Callback | None = None,
+    random_state: int | np.random.Generator | None = None,
+    verbose: int = 0,
+) -> Result:
+    """``min f(x) over x in P``, with a bound on how far from the minimum the answer is.
+
+    Parameters
+    ----------
+    objective : objective
+        f: one of :mod:`cornerstep.objectives`.
+    domain : domain
+        P: one of :mod:`cornerstep.domains`, or any object with ``size`` and ``lmo``.
+    method : str or method, default='auto'
+        The direction rule: 'fw', 'away', 'pairwise', 'blended-pairwise', 'fully-corrective',
+        'randomized-away', 'di-away', 'di-pairwise', 'di-away-schedule', 'di-pairwise-schedule',
+        'block', or one of the classes of :mod:`cornerstep.optimiser` with its options.  'auto'
+        takes 'di-pairwise' where in-face oracles are cheap, else 'blended-pairwise'.
+    step : str or step rule, default='exact'
+        'exact', 'short', 'open-loop', 'backtracking', or an object with
+        ``size(ray, max_step, time)``.  The schedules bring their own.
+    tol, rtol : float
+        Stop when ``gap <= max(tol, rtol * |f(x)|)``.
+    max_iter : int, default=10_000
+    time_limit : float, optional
+        Seconds.
+    x0 : array, optional
+        A point of P to start from; it is not changed.
+    callback : callable, optional
+        Called with an ``Iterate`` each iteration; a true answer stops the run.
+    random_state : int, Generator or None
+        For the methods that draw.
+    verbose : {0, 1, 2}
+        Nothing, a live line, or a table, on stderr.
+
+    Returns
+    -------
+    Result
+        With ``x``, ``value``, ``gap``, ``lower_bound``, ``status``, ``trace`` and more.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cornerstep import minimize
+    >>> from cornerstep.domains import Simplex
+    >>> from cornerstep.objectives import LeastSquares
+    >>> result = minimize(LeastSquares(np.eye(3), [0.5, 0.3, -1.0]), Simplex(3))
+    >>> result.x.round(3)
+    array([0.6, 0.4, 0. ])
+    >>> result.status.value, result.gap <= 1e-6
+    ('solved', True)
+    """
+    stopping = Stopping(tol, rtol, max_iter, time_limit)
+    _require_domain(objective, domain)
+    rule = _method(method, domain)
+    step_rule = _step(step, rule)
+    start = _starting_point(x0, domain)
+    rng = np.random.default_rng(random_state)
+    if callable(begin := getattr(step_rule, "begin", None)):
+        begin(objective)
+    rule.begin(objective, domain, start, rng)
+    solver = FrankWolfeSolver(objective, domain, rule, step_rule, objective.at(dense(start)))
+    outcome = run(solver, stopping, callback=callback, verbose=verbose, title=rule.name)
+    return Result(
+        x=solver.point,
+        value=outcome.look.value,
+        gap=outcome.look.gap,
+        lower_bound=outcome.lower_bound,
+        status=outcome.status,
+        method=rule.name,
+        step="schedule" if rule.own_step else getattr(step_rule, "name", type(step_rule).__name__),
+        n_iter=outcome.n_iter,
+        n_oracle_calls=rule.oracle_calls,
+        seconds=outcome.seconds,
+        trace=outcome.trace,
+        active_set=rule.active_set,
+    )
+
+
+def _require_domain(objective: Any, domain: Any) -> None:
+    if not isinstance(domain, Domain):
+        raise TypeError(f"domain must have size and lmo(gradient), got {domain!r}")
+    if not callable(getattr(objective, "at", None)):
+        raise TypeError(
+            "objective must be one of cornerstep.objectives (Quadratic, LeastSquares, Smooth), "
+            f"got {objective!r}"
+        )
+    size = getattr(objective, "size", None)
+    if size is not None and size != domain.size:
+        raise ValueError(
+            f"objective and domain must have the same size, got {size} and {domain.size}"
+        )
+
+
+def _method(method: str | Method, domain: Any) -> Method:
+    """A copy of the method, with what it needs of the domain checked."""
+    if isinstance(method, str):
+        if method == "auto":
+            method = _best_method(domain)
+        if method not in METHODS:
+            raise ValueError(f"method must be one of auto, {', '.join(METHODS)}, got {method!r}")
+        rule = METHODS[method]()
+    elif isinstance(method, Method):
+        rule = copy.copy(method)
+    else:
+        raise TypeError(f"method must be a name or a Method, got {method!r}")
+    missing = [ORACLES[name] for name in rule.needs if not has_oracle(domain, name)]
+    if missing:
+        raise ValueError(f"method={rule.name!r} needs, and {domain!r} lacks, {'; '.join(missing)}")
+    return rule
+
+
+def _best_method(domain: Any) -> str:
+    """In-face pairwise where its oracles cost about as much as a look at x; else an active set."""
+    cheap = getattr(domain, "cheap_faces", True)
+    in_face = cheap and all(has_oracle(domain, name) for name in InFacePairwise.needs)
+    return "di-pairwise" if in_face else "blended-pairwise"
+
+
+def _step(step: str | StepRule, method: Method) -> StepRule:
+    if method.own_step and step != "exact":
+        raise ValueError(f"method={method.name!r} is its own step rule; leave out step={step!r}")
+    if not isinstance(step, str):
+        if not callable(getattr(step, "size", None)):
+            raise TypeError(f"step must be a name or have size(ray, max_step, time), got {step!r}")
+        return copy.copy(step)
+    allowed = tuple(STEPS) if method.steps is None else method.steps
+    if step not in allowed:
+        raise ValueError(
+            f"step must be one of {', '.join(allowed)} for method={method.name!r}, got {step!r}"
+        )
+    rule: StepRule = STEPS[step]()
+    return rule
+
+
+def _starting_point(x0: Any, domain: Any) -> Vector:
+    if x0 is None:
+        return starting_vertex(domain)
+    x = np.array(x0, dtype=np.float64)
+    if x.shape != (domain.size,):
+        raise ValueError(f"x0 must have shape ({domain.size},), got {x.shape}")
+    if not np.isfinite(x).all():
+        raise ValueError("x0 must be finite, but contains NaN or infinity")
+    if has_oracle(domain, "contains") and not domain.contains(x):
+        raise ValueError(f"x0 must lie in the domain, {domain!r}; it does not")
+    if has_oracle(domain, "snap"):
+        domain.snap(x)
+    return x

@@ -1,0 +1,154 @@
+"""What a run returns: a point, its certificate, why it stopped, and the way it went."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cornerstep.vectors import FloatArray
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+    from cornerstep.optimiser.active_set import ActiveSet
+
+
+class Status(Enum):
+    """Why a run stopped; ``status.message`` says it in a sentence."""
+
+    SOLVED = "solved"
+    ITERATION_LIMIT = "iteration limit"
+    TIME_LIMIT = "time limit"
+    STOPPED = "stopped by callback"
+    INTERRUPTED = "interrupted"
+    NO_PROGRESS = "no progress"
+    NON_FINITE = "non-finite"
+
+    @property
+    def message(self) -> str:
+        """One sentence for people."""
+        return _MESSAGES[self]
+
+    def __str__(self) -> str:
+        return self.value
+
+
+_MESSAGES = {
+    Status.SOLVED: "The duality gap is within the tolerance.",
+    Status.ITERATION_LIMIT: "The iteration limit came before the tolerance; the gap still holds.",
+    Status.TIME_LIMIT: "The time limit came before the tolerance; the gap still holds.",
+    Status.STOPPED: "The callback asked to stop; the gap still holds.",
+    Status.INTERRUPTED: "Interrupted; this is the best point so far and its gap still holds.",
+    Status.NO_PROGRESS: "Rounding errors stop further progress; the gap still holds.",
+    Status.NON_FINITE: "The objective became NaN or infinite; this is the last good point.",
+}
+
+
+class Trace:
+    """The course of a run: one row an iteration, one array a column.
+
+    ``trace["gap"]`` is a column; ``len(trace)`` the number of rows.  ``gap`` is NaN where a method
+    did not compute it; ``step`` and ``kind`` describe the step that led to the row.
+    """
+
+    def __init__(self, extra: tuple[str, ...] = ()) -> None:
+        self.columns: tuple[str, ...] = (
+            "iteration", "seconds", "value", "gap", "step", "kind", *extra,
+        )  # fmt: skip
+        self._rows: list[tuple[Any, ...]] = []
+
+    def append(self, row: tuple[Any, ...]) -> None:
+        """Add a row in the order of ``columns``."""
+        self._rows.append(row)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return (dict(zip(self.columns, row, strict=True)) for row in self._rows)
+
+    def __getitem__(self, column: str) -> np.ndarray[Any, Any]:
+        if column not in self.columns:
+            raise KeyError(f"no column {column!r}; the columns are {', '.join(self.columns)}")
+        i = self.columns.index(column)
+        return np.array([row[i] for row in self._rows])
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The trace as a data frame."""
+        import pandas as pd
+
+        return pd.DataFrame(self._rows, columns=list(self.columns))
+
+    def plot(self, ax: Axes | None = None, *, x: str = "iteration", label: str = "gap") -> Axes:
+        """Draw the gap against ``x`` (iteration or seconds) on a log scale; return the axes."""
+        import matplotlib.pyplot as plt
+
+        if ax is None:
+            ax = plt.figure().add_subplot()
+        gap = self["gap"].astype(float)
+        known = gap > 0
+        ax.semilogy(self[x][known], gap[known], label=label)
+        ax.set_xlabel(x)
+        ax.set_ylabel("duality gap")
+        ax.legend()
+        return ax
+
+    def __repr__(self) -> str:
+        return f"Trace({len(self)} rows: {', '.join(self.columns)})"
+
+
+@dataclass
+class Result:
+    """A point with a certificate: ``value - gap <= min f <= value``.
+
+    Attributes
+    ----------
+    x : array
+        The point.
+    value : float
+        The objective there, recomputed from the data.
+    gap : float
+        The duality gap recomputed at x: ``f(x) - min f <= gap``.
+    lower_bound : float
+        The best lower bound of ``min f`` seen on the way, at least ``value - gap``.
+    status : Status
+        Why the run stopped.
+    method, step : str
+        The direction rule and the step rule used.
+    n_iter, n_oracle_calls : int
+    seconds : float
+    trace : Trace
+    active_set : ActiveSet or None
+        Atoms and weights with ``x = sum of weight * atom``, for methods that keep them.
+    dual : array or None
+        The maximising player's point, for saddle points.
+    """
+
+    x: FloatArray = field(repr=False)
+    value: float
+    gap: float
+    lower_bound: float
+    status: Status
+    method: str
+    step: str
+    n_iter: int
+    n_oracle_calls: int
+    seconds: float
+    trace: Trace = field(repr=False)
+    active_set: ActiveSet | None = field(default=None, repr=False)
+    dual: FloatArray | None = field(default=None, repr=False)
+
+    @property
+    def success(self) -> bool:
+        """Whether the gap reached the tolerance."""
+        return self.status is Status.SOLVED
+
+    @property
+    def message(self) -> str:
+        """The status in a sentence."""
+        return self.status.message

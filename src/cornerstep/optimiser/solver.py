@@ -1,0 +1,157 @@
+"""A Frank-Wolfe run: objective x domain x direction rule x step rule, as a solver for the loop."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from cornerstep.domains.base import has_oracle
+from cornerstep.objectives import Objective, Position, Ray
+from cornerstep.optimiser.active_set import ActiveSet
+from cornerstep.optimiser.loop import Look, Move
+from cornerstep.optimiser.steps import StepRule
+from cornerstep.vectors import Direction, FloatArray, Vector
+
+# A step this close to the largest one is taken to be it: the blocking constraint becomes tight.
+_BLOCKED = 1 - 1e-9
+
+
+class Proposal(NamedTuple):
+    """A direction to take, how far it may go, and the gap seen on the way to it."""
+
+    direction: Direction
+    max_step: float
+    gap: float
+    kind: str
+    certified: bool = True
+
+
+class Method:
+    """A direction rule.  Options are attributes; :meth:`begin` starts a run on a copy of it.
+
+    A rule says what it needs of the domain (``needs``) and which step rules make sense for it
+    (``steps``; None: all of them, and yours).
+    """
+
+    name: ClassVar[str]
+    needs: ClassVar[tuple[str, ...]] = ("lmo",)
+    steps: ClassVar[tuple[str, ...] | None] = ("exact", "short", "backtracking")
+    own_step: ClassVar[bool] = False  # whether the method brings its step rule along
+
+    n_blocks: int = 1
+    active_set: ActiveSet | None = None
+    domain: Any
+    oracle_calls: int
+
+    def begin(
+        self, objective: Objective, domain: Any, start: Vector, rng: np.random.Generator
+    ) -> None:
+        """Start a run at ``start``: a vertex, sparse if the domain's are, or the user's point."""
+        self.domain = domain
+        self.oracle_calls = 0
+
+    def lmo(self, gradient: FloatArray) -> Vector:
+        """The domain's oracle, counted."""
+        self.oracle_calls += 1
+        return self.domain.lmo(gradient)
+
+    def away_lmo(self, gradient: FloatArray, x: FloatArray) -> Vector:
+        """``argmax <gradient, v>`` over the vertices of the smallest face containing x, counted."""
+        self.oracle_calls += 1
+        return self.domain.in_face_lmo(-gradient, x)
+
+    def propose(self, position: Position, inner: float) -> Proposal:
+        """The next direction at ``position``, where ``inner = <gradient, x>``."""
+        raise NotImplementedError
+
+    def step_size(self, rule: StepRule, ray: Ray, proposal: Proposal, iteration: int) -> float:
+        """How far to go: what the step rule says, inside [0, max_step]."""
+        size = rule.size(ray, proposal.max_step, iteration / self.n_blocks)
+        if not size >= 0:
+            raise ValueError(f"the step rule must answer a number >= 0, got {size!r}")
+        return min(size, proposal.max_step)
+
+    def settle(self, x: FloatArray, blocked: bool) -> None:
+        """Clean up the new point, in place."""
+        if blocked and has_oracle(self.domain, "snap"):
+            self.domain.snap(x)
+
+    def moved(self, proposal: Proposal, step: float, blocked: bool) -> None:
+        """The step was taken."""
+
+    def advance(
+        self, position: Position, proposal: Proposal, rule: StepRule, iteration: int
+    ) -> tuple[Position, Move]:
+        """Take the step: by default a step along the proposed direction."""
+        ray = position.along(proposal.direction)
+        step = self.step_size(rule, ray, proposal, iteration)
+        blocked = step >= _BLOCKED * proposal.max_step and math.isfinite(proposal.max_step)
+        if blocked:
+            step = proposal.max_step
+        x = position.x + step * proposal.direction.dense
+        self.settle(x, blocked)
+        landed = ray.land(step, x)
+        if not math.isfinite(landed.value + float(landed.gradient @ x)):
+            return position, Move(math.nan, proposal.kind)
+        self.moved(proposal, step, blocked)
+        drops = blocked and proposal.kind != "fw"
+        return landed, Move(step, f"{proposal.kind}-drop" if drops else proposal.kind)
+
+
+class FrankWolfeSolver:
+    """Looks with the direction rule, moves with the step rule, certifies by a full oracle call."""
+
+    extra_columns: tuple[str, ...] = ()
+
+    def __init__(
+        self,
+        objective: Objective,
+        domain: Any,
+        method: Method,
+        step: StepRule,
+        position: Position,
+    ) -> None:
+        self.objective = objective
+        self.domain = domain
+        self.method = method
+        self.step = step
+        self.monotone = bool(getattr(step, "monotone", False)) and not method.own_step
+        self.position = position
+        self.iteration = 0
+        self._proposal: Proposal | None = None
+
+    @property
+    def point(self) -> FloatArray:
+        return self.position.x
+
+    def look(self) -> Look:
+        position = self.position
+        if self._proposal is None:
+            inner = float(position.gradient @ position.x)
+            self._proposal = self.method.propose(position, inner)
+        proposal = self._proposal
+        return Look(position.value, max(proposal.gap, 0.0), proposal.certified)
+
+    def move(self) -> Move:
+        assert self._proposal is not None
+        self.position, move = self.method.advance(
+            self.position, self._proposal, self.step, self.iteration
+        )
+        self._proposal = None
+        self.iteration += 1
+        return move
+
+    def certify(self, point: FloatArray) -> Look:
+        """Value, gradient and gap at ``point`` from the data, with one call of the full oracle."""
+        if point is not self.position.x:
+            self.method.active_set = None
+        position = self.objective.at(point)
+        self.position = position
+        vertex = self.method.lmo(position.gradient)
+        inner = float(position.gradient @ point)
+        gap = inner - float(vertex @ position.gradient)
+        # The fresh gradient may propose another step than the one that was looked at.
+        self._proposal = None if gap > 0 else self._proposal
+        return Look(position.value, max(gap, 0.0))

@@ -1,0 +1,152 @@
+"""Step rules: how far to go along a ray.
+
+Every rule answers ``size(ray, max_step, time)`` with a number in [0, max_step].  ``time`` counts
+iterations; block methods count passes (iterations divided by the number of blocks).  Yours may be
+any object with that method; give it ``monotone = True`` if it never increases the objective.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar, Protocol
+
+from scipy.optimize import brentq
+
+from cornerstep.objectives import Objective, Ray
+
+
+class StepRule(Protocol):
+    """How far to go."""
+
+    def size(self, ray: Ray, max_step: float, time: float) -> float:
+        """The step, between 0 and max_step."""
+
+
+class Exact:
+    """``argmin over t in [0, max_step] of f(x + t d)``.
+
+    Closed form ``-slope / curvature`` on quadratics; otherwise the root of the derivative by
+    Brent's method.
+    """
+
+    name: ClassVar[str] = "exact"
+    monotone: ClassVar[bool] = True
+
+    def size(self, ray: Ray, max_step: float, time: float) -> float:
+        if ray.slope >= 0:
+            return 0.0
+        if ray.curvature is not None:
+            if ray.curvature <= 0:
+                return max_step
+            return min(-ray.slope / ray.curvature, max_step)
+        end = max_step
+        slope = ray.derivative(end)
+        while not math.isfinite(slope):  # the objective's own domain ends before max_step
+            end *= 0.5
+            slope = ray.derivative(end)
+            if end == 0:
+                return 0.0
+        if slope <= 0:
+            return end
+        root = brentq(ray.derivative, 0.0, end, xtol=1e-15 * end, rtol=1e-14)
+        return float(root)
+
+
+class Short:
+    """``-slope / (L |d|²)`` with L a Lipschitz constant of the gradient."""
+
+    name: ClassVar[str] = "short"
+    monotone: ClassVar[bool] = True
+
+    def __init__(self, lipschitz: float | None = None) -> None:
+        self.lipschitz = lipschitz
+
+    def begin(self, objective: Objective) -> None:
+        """Take the constant from the objective unless one was given."""
+        if self.lipschitz is None:
+            self.lipschitz = objective.lipschitz
+        if self.lipschitz is None:
+            raise ValueError(
+                "step='short' needs a Lipschitz constant of the gradient: give "
+                "Smooth(..., lipschitz=L) or step=Short(L)"
+            )
+
+    def size(self, ray: Ray, max_step: float, time: float) -> float:
+        assert self.lipschitz is not None
+        square = float(ray.direction.dense @ ray.direction.dense)
+        if square == 0:
+            return 0.0
+        if self.lipschitz == 0:
+            return max_step
+        return min(max(-ray.slope, 0.0) / (self.lipschitz * square), max_step)
+
+
+class OpenLoop:
+    """``2 / (time + 2)``: needs nothing of the objective, and does not descend at every step."""
+
+    name: ClassVar[str] = "open-loop"
+    monotone: ClassVar[bool] = False
+
+    def size(self, ray: Ray, max_step: float, time: float) -> float:
+        return min(2.0 / (time + 2.0), max_step)
+
+
+class Backtracking:
+    """Short step with an estimate M of L, kept as small as ``f`` allows:
+
+    ``f(x + t d) <= f(x) + t slope + M t² |d|² / 2``.
+
+    Parameters
+    ----------
+    lipschitz : float, optional
+        First estimate; by default from the curvature of the first ray.
+    grow, shrink : float
+        Factors on M after a rejected trial and before a new iteration.
+    """
+
+    name: ClassVar[str] = "backtracking"
+    monotone: ClassVar[bool] = True
+
+    def __init__(
+        self, lipschitz: float | None = None, grow: float = 2.0, shrink: float = 0.9
+    ) -> None:
+        if not (grow > 1 and 0 < shrink <= 1):
+            raise ValueError(f"need grow > 1 and 0 < shrink <= 1, got {grow=} and {shrink=}")
+        self.estimate = lipschitz
+        self.grow = grow
+        self.shrink = shrink
+
+    def size(self, ray: Ray, max_step: float, time: float) -> float:
+        square = float(ray.direction.dense @ ray.direction.dense)
+        if square == 0 or ray.slope >= 0:
+            return 0.0
+        origin = ray.value(0.0)
+        estimate = self.estimate or self._first_estimate(ray, max_step, square)
+        estimate *= self.shrink
+        while True:
+            step = min(-ray.slope / (estimate * square), max_step)
+            promised = step * ray.slope + 0.5 * estimate * step**2 * square
+            if self._accepts(ray, step, origin, promised):
+                self.estimate = estimate
+                return step
+            estimate *= self.grow
+            if step < 1e-16 * max_step:
+                return 0.0
+
+    @staticmethod
+    def _accepts(ray: Ray, step: float, origin: float, promised: float) -> bool:
+        # Once the promised decrease drowns in the rounding of f, the derivative decides instead.
+        if -promised > 1e-10 * abs(origin):
+            return ray.value(step) <= origin + promised
+        return ray.derivative(step) <= 0.5 * abs(ray.slope) and math.isfinite(ray.value(step))
+
+    @staticmethod
+    def _first_estimate(ray: Ray, max_step: float, square: float) -> float:
+        trial = 1e-3 * max_step
+        rise = ray.derivative(trial) - ray.slope
+        if math.isfinite(rise) and rise > 0:
+            return rise / (trial * square)
+        return 2 * abs(ray.slope) / (max_step * square)
+
+
+STEPS: dict[str, Any] = {rule.name: rule for rule in (Exact, Short, OpenLoop, Backtracking)}
