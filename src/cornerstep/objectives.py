@@ -57,7 +57,8 @@ class Objective(Protocol):
     strong convexity, both in the Euclidean norm and None where unknown.
     """
 
-    size: int | None
+    @property
+    def size(self) -> int | None: ...
 
     @property
     def lipschitz(self) -> float | None: ...

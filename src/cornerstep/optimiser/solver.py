@@ -127,17 +127,20 @@ class FrankWolfeSolver:
         return self.position.x
 
     def look(self) -> Look:
-        position = self.position
+        proposal = self._proposed()
+        return Look(self.position.value, max(proposal.gap, 0.0), proposal.certified)
+
+    def _proposed(self) -> Proposal:
+        """The method's proposal at the current position, made once."""
         if self._proposal is None:
+            position = self.position
             inner = float(position.gradient @ position.x)
             self._proposal = self.method.propose(position, inner)
-        proposal = self._proposal
-        return Look(position.value, max(proposal.gap, 0.0), proposal.certified)
+        return self._proposal
 
     def move(self) -> Move:
-        assert self._proposal is not None
         self.position, move = self.method.advance(
-            self.position, self._proposal, self.step, self.iteration
+            self.position, self._proposed(), self.step, self.iteration
         )
         self._proposal = None
         self.iteration += 1
@@ -149,9 +152,7 @@ class FrankWolfeSolver:
             self.method.active_set = None
         position = self.objective.at(point)
         self.position = position
+        self._proposal = None  # the fresh gradient may propose another step
         vertex = self.method.lmo(position.gradient)
-        inner = float(position.gradient @ point)
-        gap = inner - float(vertex @ position.gradient)
-        # The fresh gradient may propose another step than the one that was looked at.
-        self._proposal = None if gap > 0 else self._proposal
+        gap = float(position.gradient @ point) - float(vertex @ position.gradient)
         return Look(position.value, max(gap, 0.0))
