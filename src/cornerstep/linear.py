@@ -38,6 +38,9 @@ class Matrix:
         elif sp.issparse(data):
             self.data = sp.csc_array(data, dtype=np.float64)
             _require_finite(self.data.data, name)
+            if not self.data.has_canonical_format:  # `combine` meets each row once per column
+                self.data = self.data.copy()
+                self.data.sum_duplicates()
         else:
             self.data = np.ascontiguousarray(data, dtype=np.float64)
             if self.data.ndim != 2:

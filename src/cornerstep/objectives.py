@@ -87,7 +87,8 @@ class _QuadraticPosition:
     def along(self, direction: Direction) -> _ClosedFormRay:
         change = self.hessian.combine(direction.indices, direction.values)
         if direction.scale:
-            change += direction.scale * (self.gradient - self.linear)
+            # Not in place: a LinearOperator may have answered with its own argument.
+            change = change + direction.scale * (self.gradient - self.linear)
         return _ClosedFormRay(self, direction, change, float(change @ direction.dense))
 
     def moved(self, x: FloatArray, change: FloatArray, value: float) -> _QuadraticPosition:
@@ -214,7 +215,8 @@ class _ResidualPosition:
     def along(self, direction: Direction) -> _ClosedFormRay:
         change = self.objective.matrix.combine(direction.indices, direction.values)
         if direction.scale:
-            change += direction.scale * (self.residual + self.objective.target)
+            # Not in place: a LinearOperator may have answered with its own argument.
+            change = change + direction.scale * (self.residual + self.objective.target)
         return _ClosedFormRay(self, direction, change, float(change @ change))
 
     def moved(self, x: FloatArray, change: FloatArray, value: float) -> _ResidualPosition:

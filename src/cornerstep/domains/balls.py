@@ -61,7 +61,7 @@ class L1Ball:
     def max_step(self, x: FloatArray, d: FloatArray) -> float:
         """The largest root of ``|x + t d|_1 = radius``, which is piecewise linear and convex."""
         moving = d.nonzero()[0]
-        rest = self.radius - float(np.abs(x).sum())
+        rest = 0.0 if self._on_sphere(x) else self.radius - float(np.abs(x).sum())
         x, d = x[moving], d[moving]
         if moving.size == 0:
             return np.inf
@@ -71,7 +71,7 @@ class L1Ball:
         times = -x[crossing] / d[crossing]
         order = times.argsort()
         rises = 2 * np.abs(d[crossing][order])
-        if abs(slope) <= TIGHT * float(np.abs(d).sum()):
+        if abs(slope) <= max(TIGHT * float(np.abs(d).sum()), SNAP * self.radius):
             slope = 0.0
         time = 0.0
         for event, rise in zip(times[order], rises, strict=True):
@@ -80,7 +80,7 @@ class L1Ball:
             rest -= slope * (event - time)
             time = float(event)
             slope += float(rise)
-        return max(0.0, time + max(rest, 0.0) / slope) if slope > 0 else np.inf
+        return time + rest / slope if slope > 0 else np.inf
 
     def snap(self, x: FloatArray) -> None:
         """Zero coordinates that are zero to rounding."""
@@ -154,6 +154,8 @@ class NuclearNormBall:
     _FULL_SVD = 100  # up to this smaller side a full SVD is quicker than a Lanczos one
 
     def __init__(self, shape: tuple[int, int], radius: float = 1.0) -> None:
+        if np.shape(shape) != (2,):
+            raise ValueError(f"shape must be two integers, got {shape!r}")
         rows, columns = shape
         self.shape = (require_size(rows, "shape[0]"), require_size(columns, "shape[1]"))
         self.size = self.shape[0] * self.shape[1]

@@ -79,20 +79,25 @@ def ratio_test(x: FloatArray, d: FloatArray, lower: Any, upper: Any) -> float:
     if np.ndim(upper):
         upper = upper[moving]
     room = np.where(d > 0, upper - x, x - lower)
-    return max(0.0, float((room / np.abs(d)).min()))
+    with np.errstate(over="ignore"):  # a subnormal d never arrives
+        return max(0.0, float((room / np.abs(d)).min()))
 
 
 def snap_to_bounds(x: FloatArray, lower: Any, upper: Any) -> None:
-    """Put entries of x beyond, or within rounding of, a bound onto it, in place."""
-    for bound, beyond in ((lower, np.less_equal), (upper, np.greater_equal)):
-        rounding = SNAP * np.where(np.isfinite(bound), np.maximum(np.abs(bound), 1.0), 0.0)
-        inwards = bound + rounding if beyond is np.less_equal else bound - rounding
-        np.copyto(x, bound, where=beyond(x, inwards))
+    """Put entries of x beyond, or within rounding of, a bound onto it, in place.
+
+    A step that ends on one bound may come from near the other, and rounds at the larger of the two.
+    """
+    scale = np.ones(1)
+    for bound in (lower, upper):
+        scale = np.maximum(scale, np.where(np.isfinite(bound), np.abs(bound), 0.0))
+    np.copyto(x, lower, where=x <= lower + SNAP * scale)
+    np.copyto(x, upper, where=x >= upper - SNAP * scale)
 
 
 def require_positive(value: Any, name: str) -> float:
     """Return ``value`` as a float, or say that ``name`` must be positive and finite."""
-    number = float(value)
+    number = _number(value, name)
     if not (np.isfinite(number) and number > 0):
         raise ValueError(f"{name} must be a positive finite number, got {value!r}")
     return number
@@ -100,6 +105,14 @@ def require_positive(value: Any, name: str) -> float:
 
 def require_size(value: Any, name: str = "n") -> int:
     """Return ``value`` as an int, or say that ``name`` must be a positive integer."""
-    if int(value) != value or value < 1:
+    number = _number(value, name)
+    if not (number.is_integer() and number >= 1):
         raise ValueError(f"{name} must be a positive integer, got {value!r}")
-    return int(value)
+    return int(number)
+
+
+def _number(value: Any, name: str) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be a number, got {value!r}") from None

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from cornerstep.domains.base import ratio_test, snap_to_bounds
+from cornerstep.domains.base import ratio_test, require_size, snap_to_bounds
 from cornerstep.linear import as_vector
 from cornerstep.vectors import FloatArray
 
@@ -21,10 +21,13 @@ class Box:
     """
 
     def __init__(self, lower: Any, upper: Any) -> None:
+        shapes = np.shape(lower), np.shape(upper)
+        if () not in shapes and shapes[0] != shapes[1]:
+            raise ValueError(f"lower and upper must match, got shapes {shapes[0]} and {shapes[1]}")
         low, high = np.broadcast_arrays(np.atleast_1d(lower), np.atleast_1d(upper))
         self.lower = as_vector(low, "lower").copy()
         self.upper = as_vector(high, "upper").copy()
-        self.size = self.lower.size
+        self.size = require_size(self.lower.size, "the length of lower and upper")
         width = self.upper - self.lower
         if width.min() < 0:
             j = int(width.argmin())

@@ -8,12 +8,17 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from cornerstep.domains.lp import InfeasibleError, LinearProgram
+from cornerstep.domains.base import SNAP
+from cornerstep.domains.lp import InfeasibleError, LinearProgram, UnboundedError
 from cornerstep.linear import Matrix
 from cornerstep.vectors import FloatArray, IntArray, SparseVector, Vector
 
 # A point whose largest possible weight in x is below this counts as outside the face of x.
 _FACE_WEIGHT = 1e-6
+
+# The tolerance of a linear program is absolute: it sees points of size 1, and for their weights x
+# enlarged by the first of these, or by the next if rounding has moved x off a flat hull.
+_ENLARGED = (1e3, 1.0)
 
 
 class ConvexHull:
@@ -36,8 +41,10 @@ class ConvexHull:
             vertices.T if sp.issparse(vertices) else np.asarray(vertices).T, "vertices"
         )
         self.size, self.n_atoms = self._points.shape
-        if self.n_atoms == 0:
-            raise ValueError("vertices must have at least one row: the hull would be empty")
+        if 0 in self._points.shape:
+            raise ValueError(
+                f"vertices must have at least one row and column, got {self.n_atoms} x {self.size}"
+            )
 
     def __repr__(self) -> str:
         return f"ConvexHull({self.n_atoms} points, size={self.size})"
@@ -74,40 +81,46 @@ class ConvexHull:
     def _in_face(self, x: FloatArray) -> IntArray:
         """Points that can carry weight in x: the largest support of any decomposition, by one LP.
 
-        max sum t   s.t.   V lambda = s x,  1'lambda = s,  lambda >= t,  0 <= t <= 1,  s <= S.
-        Scaling by s lets every point of the face reach t = 1.
+        max sum t   s.t.   V lambda = x,  1'lambda = 1,  lambda >= t,  0 <= t <= small.
+        The bound on t is what makes many small weights worth more than one large.
         """
-        count, size = self.n_atoms, self.size
+        count = self.n_atoms
         program = self._face_program
-        program.set_column(2 * count, np.concatenate([-x, [-1.0], np.zeros(count)]))
-        cost = np.concatenate([np.zeros(count), -np.ones(count), [0.0]])
-        t = program.minimize(cost)[count : 2 * count]
-        face = (t > 0.5).nonzero()[0]
-        if face.size == 0:
-            raise ValueError(f"x must lie in the convex hull; no decomposition found ({size=})")
-        return face
+        cost = np.concatenate([np.zeros(count), -np.ones(count)])
+        for scale in _ENLARGED:
+            small = _FACE_WEIGHT * scale
+            rows = np.concatenate([x * (scale / self._unit), [scale], np.zeros(count)])
+            upper = np.concatenate([rows[:-count], np.full(count, np.inf)])
+            program.set_row_bounds(rows, upper)
+            program.set_bounds(np.zeros(2 * count), np.repeat([np.inf, small], count))
+            try:
+                t = program.minimize(cost)[count:]
+            except InfeasibleError:
+                continue
+            return (t > 0.5 * small).nonzero()[0]
+        raise ValueError("x must lie in the convex hull: no decomposition found")
 
     @cached_property
     def _face_program(self) -> LinearProgram:
         count = self.n_atoms
         matrix = sp.block_array(
             [
-                [self._homogeneous, None, np.ones((self.size + 1, 1))],
-                [sp.eye_array(count), -sp.eye_array(count), None],
+                [self._homogeneous, None],
+                [sp.eye_array(count), -sp.eye_array(count)],
             ]
         )
-        zeros = np.zeros(self.size + 1)
-        return LinearProgram(
-            matrix,
-            np.concatenate([zeros, np.zeros(count)]),
-            np.concatenate([zeros, np.full(count, np.inf)]),
-            np.concatenate([np.zeros(2 * count), [1.0]]),
-            np.concatenate([np.full(count, np.inf), np.ones(count), [1 / _FACE_WEIGHT]]),
-        )
+        rows, columns = np.zeros(matrix.shape[0]), np.zeros(matrix.shape[1])
+        return LinearProgram(matrix, rows, rows, columns, columns)
+
+    @cached_property
+    def _unit(self) -> float:
+        """The largest coordinate of any point."""
+        return float(abs(self._points.data).max()) or 1.0
 
     @cached_property
     def _homogeneous(self) -> Any:
-        return sp.vstack([sp.csc_array(self._points.data), np.ones((1, self.n_atoms))])
+        points = sp.csc_array(self._points.data) / self._unit
+        return sp.vstack([points, np.ones((1, self.n_atoms))])
 
     def in_face_lmo(self, gradient: FloatArray, x: FloatArray) -> Vector:
         """The point of least inner product in the smallest face containing x."""
@@ -123,18 +136,27 @@ class ConvexHull:
 
     def max_step(self, x: FloatArray, d: FloatArray) -> float:
         """``max t`` with ``x + t d`` a convex combination of the points, by one LP."""
-        rows = np.append(x, 1.0)
+        length = float(np.abs(d).max())
+        if length <= SNAP * self._unit:
+            return np.inf  # d is the rounding of x
+        rows = np.append(x / self._unit, 1.0)
         program = self._step_program
-        program.set_column(self.n_atoms, np.append(-d, 0.0))
+        program.set_column(self.n_atoms, np.append(-d / length, 0.0))
         program.set_row_bounds(rows, rows)
         cost = np.zeros(self.n_atoms + 1)
         cost[-1] = -1.0
-        return float(program.minimize(cost)[-1])
+        try:
+            return max(0.0, float(program.minimize(cost)[-1])) * self._unit / length
+        except (InfeasibleError, UnboundedError):
+            # Rounding turns a short d out of the plane of a flat hull: no step but 0 is certain.
+            if self.contains(x):
+                return 0.0
+            raise
 
     def contains(self, x: FloatArray, tol: float = 1e-9) -> bool:
-        """Whether x is within tol, coordinate by coordinate, of a convex combination."""
+        """Whether x is a convex combination up to tol, relative to the largest coordinate."""
         slack = np.append(np.full(self.size, tol), 0.0)
-        rows = np.append(x, 1.0)
+        rows = np.append(x / self._unit, 1.0)
         program = LinearProgram(
             self._homogeneous,
             rows - slack,

@@ -62,6 +62,7 @@ class LinearProgram:
             ("threads", 1),
             ("primal_feasibility_tolerance", _TOLERANCE),
             ("dual_feasibility_tolerance", _TOLERANCE),
+            ("small_matrix_value", 1e-12),  # the least it takes; smaller entries are dropped
         ):
             self._highs.setOptionValue(option, value)
         self._highs.passModel(lp)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from cornerstep.domains.base import SNAP, ratio_test, snap_to_bounds
+from cornerstep.domains.base import SNAP, ratio_test, require_size, snap_to_bounds
 from cornerstep.domains.lp import InfeasibleError, LinearProgram
 from cornerstep.linear import as_vector
 from cornerstep.vectors import FloatArray
@@ -63,10 +63,13 @@ class Polytope:
             self._matrix, self._row_lower, self._row_upper, self.lower, self.upper
         )
         try:
-            self._start = self._program.minimize(np.zeros(self.size))
+            self._program.minimize(np.zeros(self.size))
         except InfeasibleError:
             raise ValueError("the polytope is empty: no x satisfies all constraints") from None
         self._require_bounded()
+        self._fences = self._fence_free_coordinates()
+        self._program.set_bounds(*self._fences)
+        self._start = self.lmo(np.zeros(self.size))
         bounded = np.isfinite(self.lower).all() and np.isfinite(self.upper).all()
         self.diameter = float(np.linalg.norm(self.upper - self.lower)) if bounded else None
         unit = not self.lower.any() and bool((self.upper == 1).all()) and self.b_ub.size == 0
@@ -100,6 +103,19 @@ class Polytope:
                 shown = np.array2string(ray, precision=2, threshold=6)
                 raise ValueError(f"the polytope is unbounded: it contains the ray {shown}")
 
+    def _fence_free_coordinates(self) -> tuple[FloatArray, FloatArray]:
+        """The bounds, with bounds out of P's reach where there are none.
+
+        The simplex method leaves a coordinate that has no bound and no cost at 0, which need not be
+        on the boundary of P; one that has bounds it cannot reach must be held by rows.
+        """
+        lower, upper = self.lower.copy(), self.upper.copy()
+        for j in (np.isinf(lower) & np.isinf(upper)).nonzero()[0]:
+            cost = np.eye(1, self.size, int(j))[0]
+            low, high = (self._program.minimize(sign * cost)[j] for sign in (1.0, -1.0))
+            lower[j], upper[j] = low - (1.0 + high - low), high + (1.0 + high - low)
+        return lower, upper
+
     def lmo(self, gradient: FloatArray) -> FloatArray:
         """A vertex of least cost."""
         return self._polished(self._program.minimize(gradient))
@@ -110,8 +126,11 @@ class Polytope:
         tight = slack <= _ROW_TIGHT * self._scale
         row_lower = self._row_lower.copy()
         row_lower[: tight.size][tight] = self.b_ub[tight]
-        lower = np.where(x >= self.upper, self.upper, self.lower)
-        upper = np.where(x <= self.lower, self.lower, self.upper)
+        lower, upper = self._fences
+        lower, upper = (
+            np.where(x >= self.upper, self.upper, lower),
+            np.where(x <= self.lower, self.lower, upper),
+        )
         self._face.set_bounds(lower, upper)
         self._face.set_row_bounds(row_lower, self._row_upper)
         return self._polished(self._face.minimize(gradient))
@@ -124,7 +143,8 @@ class Polytope:
         """Ratio test on bounds and rows."""
         step = ratio_test(x, d, self.lower, self.upper)
         growth = self.A_ub @ d
-        moving = growth > SNAP * 100 * (abs(self.A_ub) @ np.abs(d))
+        rounding = np.maximum(100 * (abs(self.A_ub) @ np.abs(d)), self._scale)
+        moving = growth > SNAP * rounding
         if moving.any():
             slack = np.maximum(self.b_ub - self.A_ub @ x, 0.0)
             step = min(step, float((slack[moving] / growth[moving]).min()))
@@ -152,7 +172,8 @@ class Polytope:
 def _common_size(*parts: Any) -> int:
     for part in parts:
         if part is not None and np.ndim(part if not sp.issparse(part) else part.data) > 0:
-            return int(part.shape[1] if sp.issparse(part) else np.shape(part)[-1])
+            size = part.shape[1] if sp.issparse(part) else np.shape(part)[-1]
+            return require_size(size, "the number of coordinates")
     raise ValueError("give A_ub, A_eq, lower or upper as an array: the dimension is unknown")
 
 
@@ -170,7 +191,9 @@ def _rows(matrix: Any, right: Any, name: str, right_name: str, size: int) -> tup
 
 
 def _bound(bound: Any, default: float, name: str, size: int) -> FloatArray:
+    if np.shape(bound) not in ((), (size,)):
+        raise ValueError(f"{name} must be a number or of length {size}, got {np.shape(bound)}")
     out = np.array(np.broadcast_to(default if bound is None else bound, size), dtype=np.float64)
-    if np.isnan(out).any():
-        raise ValueError(f"{name} must not contain NaN")
+    if np.isnan(out).any() or (out == -default).any():
+        raise ValueError(f"{name} must not contain NaN or {-default}")
     return out

@@ -119,14 +119,17 @@ class Product:
         return grids.pop() if len(grids) == 1 else None
 
     @property
-    def facial_constant(self) -> Callable[[int], float] | None:
+    def facial_constant(self) -> Callable[[int], float | None] | None:
         """The best way to share s rows among the factors, whose coordinates do not overlap."""
         return self._facial_constant if self._all_have("facial_constant") else None
 
-    def _facial_constant(self, s: int) -> float:
+    def _facial_constant(self, s: int) -> float | None:
         best = np.zeros(s + 1)
         for _, domain in self.blocks:
-            own = np.array([0.0] + [domain.facial_constant(r) for r in range(1, s + 1)])
+            constants = [domain.facial_constant(r) for r in range(1, s + 1)]
+            if None in constants:
+                return None
+            own = np.array([0.0, *constants])
             best = np.array([(best[: r + 1] + own[r::-1]).max() for r in range(s + 1)])
         return float(best[s])
 

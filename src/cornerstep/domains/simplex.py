@@ -120,7 +120,7 @@ class CappedSimplex:
         else:
             self.cap = as_vector(cap, "cap", self.size)
             if self.cap.min() < 0:
-                raise ValueError(f"cap must not be negative, got {self.cap.min()!r}")
+                raise ValueError(f"cap must not be negative, got {self.cap.min():g}")
             sum_of_caps, largest = float(self.cap.sum()), float(self.cap.max())
         if not at_most and self.total > sum_of_caps * (1 + TIGHT):
             raise ValueError(
@@ -177,7 +177,7 @@ class CappedSimplex:
         step = ratio_test(x, d, 0.0, self.cap)
         if self.at_most:
             growth = float(d.sum())
-            if growth > TIGHT * float(np.abs(d).sum()):
+            if growth > max(TIGHT * float(np.abs(d).sum()), SNAP * self.total):
                 step = min(step, max(0.0, (self.total - float(x.sum())) / growth))
         return step
 

@@ -69,20 +69,27 @@ class ActiveSet:
         if step >= 1:
             self._reset(atom)
             return
+        if step <= 0:
+            return
         slot = self._slot(atom)
         self._weights[: len(self)] *= 1 - step
         self._weights[slot] += step
 
     def away(self, k: int, step: float, drop: bool) -> None:
         """``x <- x + step (x - atom_k)``; with ``drop`` the atom leaves."""
+        weight = self._weights[k] - step * (1 - self._weights[k])  # positive where it should be
         self._weights[: len(self)] *= 1 + step
-        self._weights[k] -= step
+        self._weights[k] = weight
         if drop:
             self._drop(k)
 
     def shift(self, k: int, atom: Vector, step: float, drop: bool) -> None:
         """``x <- x + step (atom - atom_k)``; with ``drop`` atom_k leaves."""
+        if step <= 0 and not drop:
+            return
         slot = self._slot(atom)  # first: it may move the weights to a larger array
+        if slot == k:
+            return
         self._weights[slot] += step
         self._weights[k] -= step
         if drop:
@@ -152,8 +159,10 @@ class ActiveSet:
 
 
 def _key(atom: Vector) -> bytes:
-    """Equal for equal atoms, whatever the order in which a sparse one lists its entries."""
+    """Equal for equal atoms: dense, or sparse with the entries in any order."""
     if not isinstance(atom, SparseVector):
-        return atom.tobytes()
+        indices = atom.nonzero()[0]
+        return indices.tobytes() + atom[indices].tobytes()
     order = atom.indices.argsort()
+    order = order[atom.values[order] != 0]
     return atom.indices[order].tobytes() + atom.values[order].tobytes()

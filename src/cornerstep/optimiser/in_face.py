@@ -17,6 +17,7 @@ from cornerstep.optimiser.steps import StepRule
 from cornerstep.vectors import Direction, FloatArray, Vector, dense
 
 _THETA = 52.0  # the constant of the theory of the away schedule
+_SMALLEST = 2.0**-52  # a schedule ends where its steps would drown in rounding
 
 
 class InFaceAway(Method):
@@ -84,7 +85,8 @@ class _Schedule(Method):
         facial = domain.facial_constant(self.cardinality or domain.size)
         self._q = 1
         self._t = 0
-        self._constants(alpha, beta, domain.diameter, facial)
+        diameter = domain.diameter or 1.0  # of a point: any number does, it is solved
+        self._constants(alpha, beta, diameter, facial)
 
     def _constant(self, name: str, objective: Objective) -> float:
         value = getattr(self, name) or getattr(objective, name)
@@ -143,7 +145,7 @@ class AwaySchedule(_Schedule, InFaceAway):
         if t < self._n0:
             self._q = t
         else:
-            gamma = self._gamma * (1 - self._c1) ** ((t - 1) / 2)
+            gamma = max(self._gamma * (1 - self._c1) ** ((t - 1) / 2), _SMALLEST)
             sign = 1 if proposal.kind == "fw" else -1
             wanted, power = math.ceil(1 / gamma), 1
             while power * self._q + sign < wanted:
@@ -171,6 +173,6 @@ class PairwiseSchedule(_Schedule, InFacePairwise):
         self._c1 = alpha / (16 * beta * facial * diameter**2)
 
     def step_size(self, rule: StepRule, ray: Ray, proposal: Proposal, iteration: int) -> float:
-        gamma = math.sqrt(self._c1) * (1 - self._c1) ** (iteration / 2)
+        gamma = max(math.sqrt(self._c1) * (1 - self._c1) ** (iteration / 2), _SMALLEST)
         self._q = 1 << math.ceil(-math.log2(gamma))
         return min(1 / self._q, proposal.max_step)

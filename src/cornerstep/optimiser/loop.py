@@ -14,12 +14,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, NamedTuple, Protocol
 
 from cornerstep.optimiser.progress import Progress
 from cornerstep.optimiser.result import Status, Trace
 
-_PATIENCE = 100  # iterations in which neither value nor gap improves before giving up
+_PATIENCE = 100  # certified looks in which neither value nor gap improves before giving up
 
 
 class Look(NamedTuple):
@@ -84,17 +85,20 @@ class Stopping:
 
     def __post_init__(self) -> None:
         for name in ("tol", "rtol"):
-            value = getattr(self, name)
-            if not (isinstance(value, (int, float)) and value >= 0):
-                raise ValueError(f"{name} must be a number >= 0, got {value!r}")
-        if int(self.max_iter) != self.max_iter or self.max_iter < 0:
+            if not _is_at_least_zero(getattr(self, name)):
+                raise ValueError(f"{name} must be a number >= 0, got {getattr(self, name)!r}")
+        if not (_is_at_least_zero(self.max_iter) and self.max_iter % 1 == 0):
             raise ValueError(f"max_iter must be an integer >= 0, got {self.max_iter!r}")
-        if self.time_limit is not None and not self.time_limit >= 0:
+        if self.time_limit is not None and not _is_at_least_zero(self.time_limit):
             raise ValueError(f"time_limit must be seconds >= 0 or None, got {self.time_limit!r}")
 
     def target(self, value: float) -> float:
         """The gap that counts as solved at this value."""
         return max(self.tol, self.rtol * abs(value))
+
+
+def _is_at_least_zero(value: Any) -> bool:
+    return isinstance(value, Real) and float(value) >= 0
 
 
 @dataclass
@@ -187,22 +191,30 @@ def run(
 
 
 class _Stall:
-    """Counts iterations in which neither the value nor the gap got better."""
+    """Counts certified looks since which neither the value nor the gap got better.
+
+    Between them a method sees a part of the domain only (a block, a sample): a step of 0 there says
+    nothing about the rest.  Where every look is certified, repeated steps of 0 are a stall at once.
+    """
 
     def __init__(self) -> None:
         self.value = self.gap = math.inf
         self.count = 0
+        self.better = self.partial = False
 
     def since(self, look: Look, move: Move) -> bool:
-        """Whether the run has stalled; a step of exactly 0 repeated is a stall at once."""
-        better = look.value < self.value or (look.certified and look.gap < self.gap)
+        """Whether the run has stalled."""
+        self.better |= look.value < self.value or (look.certified and look.gap < self.gap)
         self.value = min(self.value, look.value)
-        if look.certified:
-            self.gap = min(self.gap, look.gap)
-        if better and move.step != 0:
+        if not look.certified:
+            self.partial = True
+            return False
+        self.gap = min(self.gap, look.gap)
+        if self.better:
             self.count = 0
         else:
-            self.count += _PATIENCE // 4 if move.step == 0 else 1
+            self.count += _PATIENCE // 4 if move.step == 0 and not self.partial else 1
+        self.better = self.partial = False
         return self.count >= _PATIENCE
 
 

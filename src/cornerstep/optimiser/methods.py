@@ -6,6 +6,7 @@ active set S.  All of them stop on the gap ``<g, x - v>``.
 
 from __future__ import annotations
 
+import math
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy as np
 from cornerstep.objectives import Objective, Position
 from cornerstep.optimiser.active_set import ActiveSet
 from cornerstep.optimiser.loop import Move, Stopping, run
+from cornerstep.optimiser.result import Status
 from cornerstep.optimiser.solver import FrankWolfeSolver, Method, Proposal
 from cornerstep.optimiser.steps import StepRule
 from cornerstep.vectors import Direction, FloatArray, IntArray, Vector
@@ -82,7 +84,8 @@ class Away(_WithActiveSet):
     ) -> Proposal:
         scores = self.active_set.scores(position.gradient)
         self._leaving = int(scores.argmax())
-        if gap >= scores[self._leaving] - inner or len(self.active_set) == 1:
+        alone = self.active_set.weights[self._leaving] >= 1
+        if alone or gap >= scores[self._leaving] - inner:
             return self._towards(position, gap, certified)
         return self._away(position, gap, certified)
 
@@ -164,11 +167,15 @@ class FullyCorrective(_WithActiveSet):
         self, position: Position, proposal: Proposal, rule: StepRule, iteration: int
     ) -> tuple[Position, Move]:
         position, move = super().advance(position, proposal, rule, iteration)
+        if math.isnan(move.step):
+            return position, move
         inner = Pairwise()
         inner.begin(self.objective, _Hull(self.active_set, self.domain), position.x, self._rng)
         inner.active_set = self.active_set
         solver = FrankWolfeSolver(self.objective, inner.domain, inner, rule, position)
-        run(solver, Stopping(tol=self.accuracy * proposal.gap, max_iter=self.max_corrections))
+        stopping = Stopping(tol=self.accuracy * proposal.gap, max_iter=self.max_corrections)
+        if run(solver, stopping).status is Status.INTERRUPTED:
+            raise KeyboardInterrupt  # meant for the outer run
         return solver.position, Move(move.step, "corrective")
 
 
@@ -200,13 +207,14 @@ class RandomizedAway(Away):
         self._sample_size = min(size, domain.n_atoms)
         self._period = -(-domain.n_atoms // self._sample_size)
         self._rng = rng
-        self._count = 0
+        self._samples_left = 0
 
     def propose(self, position: Position, inner: float) -> Proposal:
-        full = self._count % self._period == 0
-        self._count += 1
-        if full:
-            return super().propose(position, inner)
+        if self._samples_left == 0:
+            proposal = super().propose(position, inner)
+            self._samples_left = self._period - 1
+            return proposal
+        self._samples_left -= 1
         sample: IntArray = self._rng.integers(self.domain.n_atoms, size=self._sample_size)
         sampled = self.domain.atom_scores(sample, position.gradient)
         known = self.active_set.scores(position.gradient)
@@ -218,5 +226,5 @@ class RandomizedAway(Away):
         return self._better(position, inner, inner - best, certified=False)
 
     def lmo(self, gradient: FloatArray) -> Vector:
-        self._count = 1  # whoever asks for the full oracle, the period starts anew
+        self._samples_left = 0  # a sample was not enough: the next proposal sees everything
         return super().lmo(gradient)

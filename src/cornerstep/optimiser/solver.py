@@ -68,6 +68,8 @@ class Method:
 
     def step_size(self, rule: StepRule, ray: Ray, proposal: Proposal, iteration: int) -> float:
         """How far to go: what the step rule says, inside [0, max_step]."""
+        if math.isinf(proposal.max_step):  # P is bounded: the direction is 0 to rounding
+            return 0.0
         size = rule.size(ray, proposal.max_step, iteration / self.n_blocks)
         if not size >= 0:
             raise ValueError(f"the step rule must answer a number >= 0, got {size!r}")
@@ -121,14 +123,21 @@ class FrankWolfeSolver:
         self.position = position
         self.iteration = 0
         self._proposal: Proposal | None = None
+        self._moving = False
 
     @property
     def point(self) -> FloatArray:
         return self.position.x
 
     def look(self) -> Look:
+        if not self._is_finite():
+            return Look(self.position.value, math.nan)
         proposal = self._proposed()
         return Look(self.position.value, max(proposal.gap, 0.0), proposal.certified)
+
+    def _is_finite(self) -> bool:
+        position = self.position
+        return math.isfinite(position.value + float(position.gradient @ position.x))
 
     def _proposed(self) -> Proposal:
         """The method's proposal at the current position, made once."""
@@ -139,20 +148,24 @@ class FrankWolfeSolver:
         return self._proposal
 
     def move(self) -> Move:
+        self._moving = True
         self.position, move = self.method.advance(
             self.position, self._proposed(), self.step, self.iteration
         )
+        self._moving = False
         self._proposal = None
         self.iteration += 1
         return move
 
     def certify(self, point: FloatArray) -> Look:
         """Value, gradient and gap at ``point`` from the data, with one call of the full oracle."""
-        if point is not self.position.x:
+        if self._moving or point is not self.position.x:  # a move was cut short, or undone
             self.method.active_set = None
         position = self.objective.at(point)
         self.position = position
         self._proposal = None  # the fresh gradient may propose another step
+        if not self._is_finite():  # f no longer answers at this point as it did
+            return Look(position.value, math.inf)
         vertex = self.method.lmo(position.gradient)
         gap = float(position.gradient @ point) - float(vertex @ position.gradient)
         return Look(position.value, max(gap, 0.0))

@@ -8,6 +8,7 @@ any object with that method; give it ``monotone = True`` if it never increases t
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any, ClassVar, Protocol
 
 from scipy.optimize import brentq
@@ -39,17 +40,16 @@ class Exact:
             if ray.curvature <= 0:
                 return max_step
             return min(-ray.slope / ray.curvature, max_step)
-        end = max_step
-        slope = ray.derivative(end)
-        while not math.isfinite(slope):  # the objective's own domain ends before max_step
-            end *= 0.5
-            slope = ray.derivative(end)
-            if end == 0:
-                return 0.0
-        if slope <= 0:
-            return end
-        root = brentq(ray.derivative, 0.0, end, xtol=1e-15 * end, rtol=1e-14)
-        return float(root)
+
+        def derivative(step: float) -> float:
+            slope = ray.derivative(step) if step > 0 else ray.slope
+            return slope if math.isfinite(slope) else math.inf  # beyond the objective's own domain
+
+        if max_step == 0 or derivative(max_step) <= 0:
+            return max_step
+        # Rounding may keep Brent's method from its tolerance: its last answer is then as good.
+        tolerance = max(1e-15 * max_step, sys.float_info.min)
+        return float(brentq(derivative, 0.0, max_step, xtol=tolerance, rtol=1e-14, disp=False))
 
 
 class Short:
@@ -118,7 +118,7 @@ class Backtracking:
 
     def size(self, ray: Ray, max_step: float, time: float) -> float:
         square = float(ray.direction.dense @ ray.direction.dense)
-        if square == 0 or ray.slope >= 0:
+        if square == 0 or ray.slope >= 0 or max_step == 0:
             return 0.0
         origin = ray.value(0.0)
         estimate = self.estimate or self._first_estimate(ray, max_step, square)

@@ -1,0 +1,1 @@
+"""Benchmarks: datasets + solvers + a judge that recomputes the quality of every answer itself."""

@@ -1,0 +1,112 @@
+"""Figures: convergence of the judged gap, and bars."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+
+from benchmarks.core import Row
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+
+# Colours of Okabe and Ito, distinct to all eyes; solid lines keep no active set, dashed ones do.
+_STYLES: dict[str, tuple[str, str]] = {
+    "di-pairwise": ("#0072B2", "-"),
+    "di-away": ("#D55E00", "-"),
+    "pairwise": ("#56B4E9", "--"),
+    "away": ("#E69F00", "--"),
+    "blended-pairwise": ("#009E73", "--"),
+    "fully-corrective": ("#CC79A7", "--"),
+    "fw": ("#000000", ":"),
+    "copt fw": ("#888888", ":"),
+    "di-pairwise-schedule": ("#0072B2", "-."),
+    "di-away-schedule": ("#D55E00", "-."),
+}
+_LABELS = {"iteration": "iterations", "seconds": "seconds"}
+_LOOK: Any = {
+    "font.size": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#e6e6e6",
+    "grid.linewidth": 0.7,
+    "axes.axisbelow": True,
+    "axes.titlesize": 10.5,
+    "axes.titlelocation": "left",
+    "legend.frameon": False,
+}
+
+
+def convergence(
+    rows: list[Row], file: Path, title: str, across: tuple[str, ...], target: float
+) -> Path:
+    """The gap against ``across`` (iteration, seconds), both on log scales; a panel a dataset.
+
+    With two entries in ``across`` each dataset gets a row of two panels; with one, panels wrap.
+    """
+    rows = [row for row in rows if row.path and row.threads == rows[0].threads]
+    datasets = list(dict.fromkeys(row.dataset for row in rows))
+    wide = len(across) if len(across) > 1 else min(3, len(datasets))
+    tall = -(-len(datasets) * len(across) // wide)
+    with plt.rc_context(_LOOK):
+        figure, axes = plt.subplots(
+            tall, wide, figsize=(4.3 * wide, 3.1 * tall + 0.9), squeeze=False, layout="constrained"
+        )
+        for axis in axes.flat:
+            axis.set_visible(False)
+        panels = [(dataset, x) for dataset in datasets for x in across]
+        for axis, (dataset, x) in zip(axes.flat, panels, strict=False):
+            axis.set_visible(True)
+            for row in rows:
+                if row.dataset == dataset:
+                    _curve(axis, row, x)
+            axis.axhline(target, color="#999999", linewidth=0.8, zorder=1)
+            axis.set(xscale="log", yscale="log", xlabel=_LABELS[x], title=dataset)
+            axis.set_ylim(bottom=target / 10)
+            if axis in axes[:, 0]:
+                axis.set_ylabel("duality gap (judged)")
+        known: dict[str, Any] = {}
+        for axis in axes.flat:
+            known |= dict(zip(*reversed(axis.get_legend_handles_labels()), strict=True))
+        figure.suptitle(title, x=0.01, ha="left", fontsize=12)
+        columns = min(5 if wide > 2 else 4, len(known))
+        figure.legend(list(known.values()), list(known), loc="outside lower center", ncols=columns)
+        figure.savefig(file, dpi=150)
+        plt.close(figure)
+    return file
+
+
+def _curve(axis: Axes, row: Row, x: str) -> None:
+    colour, line = _STYLES.get(row.solver, ("#444444", "-"))
+    across = np.array([point[x] for point in row.path], dtype=float)
+    gap = np.array([point["gap"] for point in row.path])
+    seen = (gap > 0) & (across > 0)
+    axis.plot(across[seen], gap[seen], color=colour, linestyle=line, label=row.solver, lw=1.6)
+    if row.solved and seen.any():
+        axis.plot(across[seen][-1], gap[seen][-1], "o", color=colour, markersize=4)
+
+
+def bars(values: Mapping[str, Mapping[str, float]], file: Path, title: str, quantity: str) -> Path:
+    """Horizontal bars, a panel a key of ``values``, on one common scale."""
+    with plt.rc_context(_LOOK | {"axes.grid": False}):
+        figure, axes = plt.subplots(
+            1, len(values), figsize=(4.0 * len(values), 2.9), sharex=True, sharey=True,
+            squeeze=False, layout="constrained",
+        )  # fmt: skip
+        for axis, (panel, measured) in zip(axes.flat, values.items(), strict=True):
+            colours = [_STYLES.get(name.split(",")[0], ("#444444", "-"))[0] for name in measured]
+            drawn = axis.barh(list(measured), list(measured.values()), color=colours, height=0.7)
+            axis.bar_label(drawn, fmt="{:,.0f}", padding=3, fontsize=9)
+            axis.set(title=panel, xlabel=quantity)
+            axis.margins(x=0.18)
+        axes[0, 0].invert_yaxis()
+        figure.suptitle(title, x=0.01, ha="left", fontsize=12)
+        figure.savefig(file, dpi=150)
+        plt.close(figure)
+    return file

@@ -1,0 +1,177 @@
+"""The runner: one process per benchmark and thread setting, so that the setting holds throughout.
+
+The parent calls :func:`run`, which starts ``python -m benchmarks.runner`` with the thread counts in
+its environment, before any library is loaded; the child calls :func:`measure` and writes rows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import gc
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import tracemalloc
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from benchmarks.core import Benchmark, Dataset, Recorder, Row, Run, Solver
+from benchmarks.suites import load
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+
+_THREAD_VARIABLES = (
+    "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS", "NUMBA_NUM_THREADS",
+)  # fmt: skip
+
+
+def run(name: str, threads: int, repeat: int | None = None, paths: bool = False) -> list[Row]:
+    """Measure benchmark ``name`` in a process of its own that uses ``threads`` threads."""
+    environment = os.environ | dict.fromkeys(_THREAD_VARIABLES, str(threads))
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "rows.json"
+        command = [sys.executable, "-m", "benchmarks.runner", name, str(out)]
+        command += ["--threads", str(threads)]
+        command += ["--repeat", str(repeat)] if repeat else []
+        command += ["--paths"] if paths else []
+        subprocess.run(command, env=environment, cwd=ROOT, check=True)
+        return [Row(**row) for row in json.loads(out.read_text())]
+
+
+def measure(benchmark: Benchmark, threads: int, repeat: int, paths: bool) -> list[Row]:
+    """Every solver on every dataset it applies to."""
+    rows = []
+    for dataset in benchmark.datasets:
+        problem = dataset.build()
+        bare = _yardstick(benchmark, problem)
+        for solver in benchmark.solvers:
+            if not solver.applies(problem):
+                continue
+            if sys.stderr.isatty():
+                print(f"  {dataset.name}: {solver.name}", file=sys.stderr, flush=True)
+            row = _measure_one(benchmark, dataset, problem, solver, threads, repeat, paths)
+            row.yardstick_seconds = bare
+            rows.append(row)
+    return rows
+
+
+def _measure_one(
+    benchmark: Benchmark,
+    dataset: Dataset,
+    problem: Any,
+    solver: Solver,
+    threads: int,
+    repeat: int,
+    paths: bool,
+) -> Row:
+    row = Row(dataset.name, solver.name, threads)
+    if missing := solver.missing():
+        row.stopped, row.solved = f"not installed: {', '.join(missing)}", False
+        return row
+    try:
+        start = time.perf_counter()
+        solve = solver.prepare(problem)
+        row.setup_seconds = time.perf_counter() - start
+        while len(row.seconds) < repeat and sum(row.seconds) <= benchmark.patience:
+            gc.collect()
+            start = time.perf_counter()
+            answer = solve(None)
+            row.seconds.append(time.perf_counter() - start)
+        row.iterations, row.stopped = answer.iterations, answer.stopped
+        row.measures = benchmark.judge(problem, answer.point)
+        row.solved = benchmark.solved(row.measures)
+        del answer
+        if benchmark.memory and row.solved:
+            row.peak_bytes = _peak_bytes(lambda: solve(None))
+        if paths:
+            row.path = _path(benchmark, problem, solve)
+    except Exception as error:  # one broken solver must not hide the others
+        row.stopped, row.solved = f"{type(error).__name__}: {error}", False
+    return row
+
+
+def _path(benchmark: Benchmark, problem: Any, solve: Run) -> list[dict[str, float]]:
+    """One more solve, its points judged along the way and at the end."""
+    recorder = Recorder()
+    start = time.perf_counter()
+    answer = solve(recorder)
+    seconds = time.perf_counter() - start
+    last = [(answer.iterations or 0, seconds, answer.point)]
+    return [
+        {"iteration": iteration, "seconds": seconds} | benchmark.judge(problem, point)
+        for iteration, seconds, point in recorder.kept + last
+    ]
+
+
+def _peak_bytes(work: Callable[[], Any]) -> int:
+    """The most that was allocated at once during ``work``, beyond what was before."""
+    gc.collect()
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def _yardstick(benchmark: Benchmark, problem: Any) -> float | None:
+    """The median time of the bare operation, in batches long enough for the clock."""
+    if benchmark.yardstick is None:
+        return None
+    operation = benchmark.yardstick.prepare(problem)
+    times = []
+    for _ in range(15):
+        start = time.perf_counter()
+        for _ in range(20):
+            operation()
+        times.append((time.perf_counter() - start) / 20)
+    return sorted(times)[len(times) // 2]
+
+
+def write(name: str, rows: list[Row], folder: Path = RESULTS) -> list[Path]:
+    """``name.json`` with everything, ``name.csv`` with a line a row."""
+    folder.mkdir(parents=True, exist_ok=True)
+    whole, flat = folder / f"{name}.json", folder / f"{name}.csv"
+    whole.write_text(json.dumps([asdict(row) for row in rows], indent=1))
+    with flat.open("w", newline="") as file:
+        lines = [_flat(row) for row in rows]
+        columns = list(dict.fromkeys(key for line in lines for key in line))
+        writer = csv.DictWriter(file, columns)
+        writer.writeheader()
+        writer.writerows(lines)
+    return [whole, flat]
+
+
+def _flat(row: Row) -> dict[str, Any]:
+    line = asdict(row) | {"median_seconds": row.median, "min_seconds": row.best} | row.measures
+    for nested in ("seconds", "measures", "path"):
+        del line[nested]
+    return line
+
+
+def main() -> None:
+    """The child process."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.runner")
+    parser.add_argument("name")
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--threads", type=int, required=True)
+    parser.add_argument("--repeat", type=int)
+    parser.add_argument("--paths", action="store_true")
+    options = parser.parse_args()
+    benchmark = load(options.name)
+    repeat = options.repeat or benchmark.repeat
+    paths = options.paths and benchmark.paths
+    rows = measure(benchmark, options.threads, repeat, paths)
+    options.out.write_text(json.dumps([asdict(row) for row in rows]))
+
+
+if __name__ == "__main__":
+    main()
