@@ -45,6 +45,7 @@ class Position(Protocol):
     x: FloatArray
     value: float
     gradient: FloatArray
+    inner: float  # <gradient, x>
 
     def along(self, direction: Direction) -> Ray:
         """The ray from here along ``direction``."""
@@ -73,7 +74,7 @@ class Objective(Protocol):
 class _QuadraticPosition:
     """Position of ``f(x) = 1/2 x'Hx + c'x + const``; ``H x = gradient - c``."""
 
-    __slots__ = ("gradient", "hessian", "linear", "value", "x")
+    __slots__ = ("gradient", "hessian", "inner", "linear", "value", "x")
 
     def __init__(
         self, hessian: Matrix, linear: FloatArray, x: FloatArray, value: float, gradient: FloatArray
@@ -83,6 +84,7 @@ class _QuadraticPosition:
         self.x = x
         self.value = value
         self.gradient = gradient
+        self.inner = float(gradient @ x)
 
     def along(self, direction: Direction) -> _ClosedFormRay:
         change = self.hessian.combine(direction.indices, direction.values)
@@ -203,7 +205,7 @@ class LeastSquares:
 class _ResidualPosition:
     """Position of a least-squares objective, carried by its image ``r = Ax - b``."""
 
-    __slots__ = ("gradient", "objective", "residual", "value", "x")
+    __slots__ = ("gradient", "inner", "objective", "residual", "value", "x")
 
     def __init__(self, objective: LeastSquares, x: FloatArray, residual: FloatArray) -> None:
         self.objective = objective
@@ -211,6 +213,7 @@ class _ResidualPosition:
         self.residual = residual
         self.value = 0.5 * float(residual @ residual)
         self.gradient = objective.matrix.transpose_times(residual)
+        self.inner = float(self.gradient @ x)
 
     def along(self, direction: Direction) -> _ClosedFormRay:
         change = self.objective.matrix.combine(direction.indices, direction.values)
@@ -275,7 +278,7 @@ class Smooth:
 
 
 class _SmoothPosition:
-    __slots__ = ("gradient", "objective", "value", "x")
+    __slots__ = ("gradient", "inner", "objective", "value", "x")
 
     def __init__(
         self, objective: Smooth, x: FloatArray, value: float, gradient: FloatArray
@@ -284,6 +287,7 @@ class _SmoothPosition:
         self.x = x
         self.value = value
         self.gradient = gradient
+        self.inner = float(gradient @ x)
 
     def along(self, direction: Direction) -> _SmoothRay:
         return _SmoothRay(self, direction)

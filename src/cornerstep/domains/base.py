@@ -74,9 +74,9 @@ def ratio_test(x: FloatArray, d: FloatArray, lower: Any, upper: Any) -> float:
     if moving.size == 0:
         return np.inf
     d, x = d[moving], x[moving]
-    if np.ndim(lower):
+    if isinstance(lower, np.ndarray):
         lower = lower[moving]
-    if np.ndim(upper):
+    if isinstance(upper, np.ndarray):
         upper = upper[moving]
     room = np.where(d > 0, upper - x, x - lower)
     with np.errstate(over="ignore"):  # a subnormal d never arrives

@@ -51,6 +51,11 @@ class Polytope:
         self.A_eq, self.b_eq = _rows(A_eq, b_eq, "A_eq", "b_eq", self.size)
         self.lower = _bound(lower, -np.inf, "lower", self.size)
         self.upper = _bound(upper, np.inf, "upper", self.size)
+        crossed = (self.lower > self.upper).nonzero()[0]
+        if crossed.size:
+            raise ValueError(
+                f"lower must not exceed upper: the polytope is empty at coordinate {crossed[0]}"
+            )
         self._scale = 1.0 + np.abs(self.b_ub)
         self._row_upper = np.concatenate([self.b_ub, self.b_eq])
         self._row_lower = np.concatenate([np.full(self.b_ub.size, -np.inf), self.b_eq])

@@ -22,8 +22,8 @@ class Product:
     """
 
     def __init__(self, domains: Sequence[Any]) -> None:
-        if not domains:
-            raise ValueError("domains must name at least one domain")
+        if isinstance(domains, Domain) or not domains:
+            raise ValueError(f"domains must be a list of at least one domain, got {domains!r}")
         for domain in domains:
             if not isinstance(domain, Domain):
                 raise TypeError(f"domains must have size and lmo, got {domain!r}")

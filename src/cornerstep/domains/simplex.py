@@ -59,7 +59,11 @@ class Simplex:
 
     def max_step(self, x: FloatArray, d: FloatArray) -> float:
         """Until a coordinate reaches 0."""
-        return ratio_test(x, d, 0.0, np.inf)
+        falling = (d < 0).nonzero()[0]
+        if falling.size == 0:
+            return np.inf
+        with np.errstate(over="ignore"):  # a subnormal d never arrives
+            return max(0.0, float((x[falling] / -d[falling]).min()))
 
     def snap(self, x: FloatArray) -> None:
         """Zero what is zero to rounding; the largest coordinate takes up the difference."""

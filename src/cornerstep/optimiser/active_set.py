@@ -6,11 +6,14 @@ import numpy as np
 
 from cornerstep.vectors import FloatArray, IntArray, SparseVector, Vector, dense
 
+_WIDE = 0.2  # share of non-zero entries from which an atom is stored densely
+
 
 class ActiveSet:
     """Atoms with weights, stored so that all inner products with a gradient are one operation.
 
-    Sparse atoms are kept as padded rows of positions and entries, dense ones as rows of a matrix.
+    Sparse atoms are kept as padded rows of positions and entries.  With the first atom that is
+    dense or wide (a gathered product then costs more than a plain one) all become rows of a matrix.
     An atom is kept once however often it returns; an atom whose weight falls to 0 leaves.
     """
 
@@ -111,7 +114,8 @@ class ActiveSet:
 
     def _make_room(self, atom: Vector) -> None:
         rows = max(self._weights.size, 2 * len(self) if len(self) == self._weights.size else 0)
-        sparse = isinstance(atom, SparseVector) and self._indices is not None
+        narrow = isinstance(atom, SparseVector) and atom.values.size <= _WIDE * self.size
+        sparse = narrow and self._indices is not None
         width = atom.values.size if sparse and isinstance(atom, SparseVector) else self.size
         if self._indices is not None and not sparse:  # the first dense atom: all rows become dense
             values = np.zeros((rows, self.size))

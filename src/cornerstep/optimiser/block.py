@@ -57,7 +57,7 @@ class Block(Method):
         self._queue: list[int] = []
         self._count = 0
 
-    def propose(self, position: Position, inner: float) -> Proposal:
+    def propose(self, position: Position) -> Proposal:
         certified = self._count % self.n_blocks == 0
         self._count += 1
         if certified:

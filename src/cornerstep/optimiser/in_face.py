@@ -26,11 +26,11 @@ class InFaceAway(Method):
     name: ClassVar[str] = "di-away"
     needs: ClassVar[tuple[str, ...]] = ("lmo", "in_face_lmo", "max_step")
 
-    def propose(self, position: Position, inner: float) -> Proposal:
+    def propose(self, position: Position) -> Proposal:
         vertex = self.lmo(position.gradient)
-        gap = inner - float(vertex @ position.gradient)
+        gap = position.inner - float(vertex @ position.gradient)
         away = self.away_lmo(position.gradient, position.x)
-        if gap >= float(away @ position.gradient) - inner:
+        if gap >= float(away @ position.gradient) - position.inner:
             return Proposal(Direction.towards(position.x, vertex), 1.0, gap, "fw")
         direction = Direction.away(position.x, away)
         max_step = self.domain.max_step(position.x, direction.dense)
@@ -43,9 +43,9 @@ class InFacePairwise(Method):
     name: ClassVar[str] = "di-pairwise"
     needs: ClassVar[tuple[str, ...]] = ("lmo", "in_face_lmo", "max_step")
 
-    def propose(self, position: Position, inner: float) -> Proposal:
+    def propose(self, position: Position) -> Proposal:
         vertex = self.lmo(position.gradient)
-        gap = inner - float(vertex @ position.gradient)
+        gap = position.inner - float(vertex @ position.gradient)
         away = self.away_lmo(position.gradient, position.x)
         direction = Direction.between(vertex, away)
         max_step = self.domain.max_step(position.x, direction.dense)
@@ -133,11 +133,11 @@ class AwaySchedule(_Schedule, InFaceAway):
         c0 = 3 * m2 * math.log(self._n0) / self._n0 * (1 - self._c1) ** (1 - self._n0)
         self._gamma = m1 / (_THETA * m2) * math.sqrt(c0)
 
-    def propose(self, position: Position, inner: float) -> Proposal:
+    def propose(self, position: Position) -> Proposal:
         if self._t + 1 >= self._n0:
-            return super().propose(position, inner)
+            return super().propose(position)
         vertex = self.lmo(position.gradient)
-        gap = inner - float(vertex @ position.gradient)
+        gap = position.inner - float(vertex @ position.gradient)
         return Proposal(Direction.towards(position.x, vertex), 1.0, gap, "fw")
 
     def step_size(self, rule: StepRule, ray: Ray, proposal: Proposal, iteration: int) -> float:

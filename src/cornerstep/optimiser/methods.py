@@ -26,9 +26,9 @@ class FrankWolfe(Method):
     name: ClassVar[str] = "fw"
     steps: ClassVar[tuple[str, ...] | None] = None
 
-    def propose(self, position: Position, inner: float) -> Proposal:
+    def propose(self, position: Position) -> Proposal:
         vertex = self.lmo(position.gradient)
-        gap = inner - float(vertex @ position.gradient)
+        gap = position.inner - float(vertex @ position.gradient)
         return Proposal(Direction.towards(position.x, vertex), 1.0, gap, "fw")
 
 
@@ -75,17 +75,15 @@ class Away(_WithActiveSet):
 
     name: ClassVar[str] = "away"
 
-    def propose(self, position: Position, inner: float) -> Proposal:
+    def propose(self, position: Position) -> Proposal:
         self._vertex = self.lmo(position.gradient)
-        return self._better(position, inner, inner - float(self._vertex @ position.gradient))
+        return self._better(position, position.inner - float(self._vertex @ position.gradient))
 
-    def _better(
-        self, position: Position, inner: float, gap: float, certified: bool = True
-    ) -> Proposal:
+    def _better(self, position: Position, gap: float, certified: bool = True) -> Proposal:
         scores = self.active_set.scores(position.gradient)
         self._leaving = int(scores.argmax())
         alone = self.active_set.weights[self._leaving] >= 1
-        if alone or gap >= scores[self._leaving] - inner:
+        if alone or gap >= scores[self._leaving] - position.inner:
             return self._towards(position, gap, certified)
         return self._away(position, gap, certified)
 
@@ -95,10 +93,10 @@ class Pairwise(_WithActiveSet):
 
     name: ClassVar[str] = "pairwise"
 
-    def propose(self, position: Position, inner: float) -> Proposal:
+    def propose(self, position: Position) -> Proposal:
         self._vertex = self.lmo(position.gradient)
         self._leaving = int(self.active_set.scores(position.gradient).argmax())
-        return self._pairwise(inner - float(self._vertex @ position.gradient))
+        return self._pairwise(position.inner - float(self._vertex @ position.gradient))
 
 
 class BlendedPairwise(_WithActiveSet):
@@ -106,9 +104,9 @@ class BlendedPairwise(_WithActiveSet):
 
     name: ClassVar[str] = "blended-pairwise"
 
-    def propose(self, position: Position, inner: float) -> Proposal:
+    def propose(self, position: Position) -> Proposal:
         self._vertex = self.lmo(position.gradient)
-        gap = inner - float(self._vertex @ position.gradient)
+        gap = position.inner - float(self._vertex @ position.gradient)
         scores = self.active_set.scores(position.gradient)
         self._leaving = int(scores.argmax())
         best = int(scores.argmin())
@@ -159,9 +157,9 @@ class FullyCorrective(_WithActiveSet):
         self.objective = objective
         self._rng = rng
 
-    def propose(self, position: Position, inner: float) -> Proposal:
+    def propose(self, position: Position) -> Proposal:
         self._vertex = self.lmo(position.gradient)
-        return self._towards(position, inner - float(self._vertex @ position.gradient))
+        return self._towards(position, position.inner - float(self._vertex @ position.gradient))
 
     def advance(
         self, position: Position, proposal: Proposal, rule: StepRule, iteration: int
@@ -209,9 +207,9 @@ class RandomizedAway(Away):
         self._rng = rng
         self._samples_left = 0
 
-    def propose(self, position: Position, inner: float) -> Proposal:
+    def propose(self, position: Position) -> Proposal:
         if self._samples_left == 0:
-            proposal = super().propose(position, inner)
+            proposal = super().propose(position)
             self._samples_left = self._period - 1
             return proposal
         self._samples_left -= 1
@@ -223,7 +221,7 @@ class RandomizedAway(Away):
         else:
             best = float(sampled.min())
             self._vertex = self.domain.atom(int(sample[sampled.argmin()]))
-        return self._better(position, inner, inner - best, certified=False)
+        return self._better(position, position.inner - best, certified=False)
 
     def lmo(self, gradient: FloatArray) -> Vector:
         self._samples_left = 0  # a sample was not enough: the next proposal sees everything

@@ -24,7 +24,7 @@ from cornerstep.optimiser.methods import (
 from cornerstep.optimiser.result import Result
 from cornerstep.optimiser.solver import FrankWolfeSolver, Method
 from cornerstep.optimiser.steps import STEPS, StepRule
-from cornerstep.vectors import Vector, dense
+from cornerstep.vectors import SparseVector, Vector, dense
 
 METHODS: dict[str, type[Method]] = {
     method.name: method
@@ -167,17 +167,18 @@ def _best_method(domain: Any) -> str:
 def _step(step: str | StepRule, method: Method) -> StepRule:
     if method.own_step and step != "exact":
         raise ValueError(f"method={method.name!r} is its own step rule; leave out step={step!r}")
-    if not isinstance(step, str):
-        if not callable(getattr(step, "size", None)):
-            raise TypeError(f"step must be a name or have size(ray, max_step, time), got {step!r}")
-        return copy.copy(step)
     allowed = tuple(STEPS) if method.steps is None else method.steps
-    if step not in allowed:
+    name = step if isinstance(step, str) else getattr(step, "name", None)
+    if name is not None and name not in allowed and (name in STEPS or isinstance(step, str)):
         raise ValueError(
-            f"step must be one of {', '.join(allowed)} for method={method.name!r}, got {step!r}"
+            f"step must be one of {', '.join(allowed)} for method={method.name!r}, got {name!r}"
         )
-    rule: StepRule = STEPS[step]()
-    return rule
+    if isinstance(step, str):
+        rule: StepRule = STEPS[step]()
+        return rule
+    if not callable(getattr(step, "size", None)):
+        raise TypeError(f"step must be a name or have size(ray, max_step, time), got {step!r}")
+    return copy.copy(step)
 
 
 def _starting_point(x0: Any, domain: Any) -> Vector:
@@ -192,4 +193,5 @@ def _starting_point(x0: Any, domain: Any) -> Vector:
         raise ValueError(f"x0 must lie in the domain, {domain!r}; it does not")
     if has_oracle(domain, "snap"):
         domain.snap(x)
-    return x
+    support = x.nonzero()[0]
+    return SparseVector(support, x[support], x.size) if support.size < x.size / 4 else x

@@ -62,8 +62,8 @@ class Method:
         self.oracle_calls += 1
         return self.domain.in_face_lmo(-gradient, x)
 
-    def propose(self, position: Position, inner: float) -> Proposal:
-        """The next direction at ``position``, where ``inner = <gradient, x>``."""
+    def propose(self, position: Position) -> Proposal:
+        """The next direction at ``position``."""
         raise NotImplementedError
 
     def step_size(self, rule: StepRule, ray: Ray, proposal: Proposal, iteration: int) -> float:
@@ -95,7 +95,7 @@ class Method:
         x = position.x + step * proposal.direction.dense
         self.settle(x, blocked)
         landed = ray.land(step, x)
-        if not math.isfinite(landed.value + float(landed.gradient @ x)):
+        if not math.isfinite(landed.value + landed.inner):
             return position, Move(math.nan, proposal.kind)
         self.moved(proposal, step, blocked)
         drops = blocked and proposal.kind != "fw"
@@ -136,15 +136,12 @@ class FrankWolfeSolver:
         return Look(self.position.value, max(proposal.gap, 0.0), proposal.certified)
 
     def _is_finite(self) -> bool:
-        position = self.position
-        return math.isfinite(position.value + float(position.gradient @ position.x))
+        return math.isfinite(self.position.value + self.position.inner)
 
     def _proposed(self) -> Proposal:
         """The method's proposal at the current position, made once."""
         if self._proposal is None:
-            position = self.position
-            inner = float(position.gradient @ position.x)
-            self._proposal = self.method.propose(position, inner)
+            self._proposal = self.method.propose(self.position)
         return self._proposal
 
     def move(self) -> Move:
@@ -167,5 +164,5 @@ class FrankWolfeSolver:
         if not self._is_finite():  # f no longer answers at this point as it did
             return Look(position.value, math.inf)
         vertex = self.method.lmo(position.gradient)
-        gap = float(position.gradient @ point) - float(vertex @ position.gradient)
+        gap = position.inner - float(vertex @ position.gradient)
         return Look(position.value, max(gap, 0.0))
