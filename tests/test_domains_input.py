@@ -103,7 +103,7 @@ REFUSED = {
         lambda: Polytope(None, None, [[1.0, -1]], [0]), "the polytope is unbounded"),
     "polytope binary": (
         lambda: Polytope(lower=[0, 0], upper=2, binary_vertices=True), "binary_vertices needs"),
-    "product of nothing": (lambda: Product([]), "domains must name at least one"),
+    "product of nothing": (lambda: Product([]), "domains must be a list of at least one"),
 }  # fmt: skip
 
 
