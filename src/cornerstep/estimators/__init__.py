@@ -1,0 +1,6 @@
+"""Estimators: validate, build a problem, run, read off attributes."""
+
+from cornerstep.estimators.multiclass import MulticlassSVC
+from cornerstep.estimators.path import RegularizationPath, regularization_path
+
+__all__ = ["MulticlassSVC", "RegularizationPath", "regularization_path"]

@@ -1,0 +1,659 @@
+"""Sweeps of the multi-class dual: ``max over alpha of -1/2 |W|² - sum_i s_i (<Delta_i, alpha_i> +
+mu/2 |alpha_i|²)`` with ``W = sum_i s_i x_i alpha_i'``, ``alpha_i = (1'beta_i) e_y - beta_i``.
+
+What is shared by the functions here:
+
+- ``rows = (kind, matrix, indptr, indices, values)``: the examples.  DENSE: ``matrix`` holds x_i in
+  row i.  CSR: the other three arrays do.  GRAM: ``matrix`` is the kernel matrix.
+- ``image``: W with a row per class (DENSE), its transpose (CSR), or the scores of all examples with
+  a row per class (GRAM).
+- ``pool = (starts, classes, beta)``: the classes that example i may give weight to are
+  ``classes[starts[i]:starts[i + 1]]``, its label left out.  Other classes have beta = 0.
+- ``problem = (labels, scales, norms, costs, mode, rho, whole, mu)``: y_i, s_i, |x_i|², and Delta as
+  in :func:`cost`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from cornerstep.kernels.projection import project_each, project_rows, project_whole
+
+DENSE, CSR, GRAM = 0, 1, 2
+
+# Sums may be reordered (vectorised); NaN and infinity keep their meaning.
+_FAST = {"reassoc", "contract", "nsz", "arcp"}
+
+
+@njit(cache=True)
+def cost(costs, mode, i, y, j):
+    """Delta_j of example i with label y: 1 (mode 0), ``costs[y, j]`` (1) or ``costs[i, j]`` (2)."""
+    if mode == 0:
+        return 1.0
+    return costs[y, j] if mode == 1 else costs[i, j]
+
+
+@njit(cache=True, fastmath=_FAST)
+def read(rows, image, i, classes, out):
+    """``out[a] = <x_i, w_classes[a]>``."""
+    kind, matrix, indptr, indices, values = rows
+    if kind == DENSE:
+        x = matrix[i]
+        for a in range(classes.shape[0]):
+            w = image[classes[a]]
+            total = 0.0
+            for k in range(x.shape[0]):
+                total += w[k] * x[k]
+            out[a] = total
+    elif kind == CSR:
+        out[: classes.shape[0]] = 0.0
+        for k in range(indptr[i], indptr[i + 1]):
+            w = image[indices[k]]
+            for a in range(classes.shape[0]):
+                out[a] += values[k] * w[classes[a]]
+    else:
+        for a in range(classes.shape[0]):
+            out[a] = image[classes[a], i]
+
+
+@njit(cache=True, fastmath=_FAST)
+def add(rows, image, i, classes, amounts):
+    """``w_classes[a] += amounts[a] x_i``."""
+    kind, matrix, indptr, indices, values = rows
+    if kind == CSR:
+        for k in range(indptr[i], indptr[i + 1]):
+            w = image[indices[k]]
+            for a in range(classes.shape[0]):
+                w[classes[a]] += amounts[a] * values[k]
+    else:
+        x = matrix[i]
+        for a in range(classes.shape[0]):
+            amount = amounts[a]
+            if amount != 0.0:
+                w = image[classes[a]]
+                for k in range(x.shape[0]):
+                    w[k] += amount * x[k]
+
+
+@njit(cache=True)
+def widest(starts):
+    """The largest number of classes in the pool of one example."""
+    most = 0
+    for i in range(starts.shape[0] - 1):
+        most = max(most, starts[i + 1] - starts[i])
+    return most
+
+
+@njit(cache=True)
+def sweep(order, rows, image, pool, problem):
+    """Solve the blocks of the examples in ``order`` exactly, one after the other.
+
+    Block i is the projection of ``(s_i q_i alpha_i - scores - Delta) / (s_i q_i + mu)``; the scores
+    of its own classes are all it reads.  Returns the increase of the dual objective.
+    """
+    starts, classes, beta = pool
+    labels, scales, norms, costs, mode, rho, whole, mu = problem
+    width = widest(starts)
+    scores, amounts = np.empty(width + 1), np.empty(width + 1)
+    c, fresh = np.empty(width), np.empty(width)
+    scratch = np.empty((2, width + 2))
+    ordering, pools = np.empty(width + 1, np.int64), np.empty(width + 2, np.int64)
+    named = np.empty(width + 1, np.int64)
+    increase = 0.0
+    for position in range(order.shape[0]):
+        i = order[position]
+        first = starts[i]
+        count = starts[i + 1] - first
+        if count == 0:
+            continue
+        y = labels[i]
+        for a in range(count):
+            named[a] = classes[first + a]
+        named[count] = y
+        read(rows, image, i, named[: count + 1], scores)
+        own = scales[i] * norms[i]
+        curvature = own + mu
+        if curvature == 0.0:  # x_i = 0: any small curvature leads to the vertex of its costs
+            curvature = 1e-8
+        before = 0.0
+        for a in range(count):
+            old = beta[first + a]
+            before += old
+            scores[a] += cost(costs, mode, i, y, named[a])
+            c[a] = (own * old + scores[a]) / curvature
+        b_y = (own * before - scores[count]) / curvature
+        if whole:
+            project_whole(c[:count], b_y, rho, fresh, scratch, ordering[:count], pools)
+        else:
+            project_each(c[:count], b_y, rho, fresh, scratch, ordering[:count], pools)
+        linear, square, drift, after = 0.0, 0.0, 0.0, 0.0
+        for a in range(count):
+            old = beta[first + a]
+            change = fresh[a] - old
+            after += fresh[a]
+            linear += scores[a] * change
+            square += change * change
+            drift += fresh[a] * fresh[a] - old * old
+            amounts[a] = -scales[i] * change
+            beta[first + a] = fresh[a]
+        change = after - before
+        if square > 0.0:
+            amounts[count] = scales[i] * change
+            add(rows, image, i, named[: count + 1], amounts[: count + 1])
+            linear -= scores[count] * change
+            square += change * change
+            drift += after * after - before * before
+            increase += scales[i] * (linear - 0.5 * own * square - 0.5 * mu * drift)
+    return increase
+
+
+@njit(cache=True)
+def _envelope(point, label, rho, whole, mu):
+    """``Phi_mu`` of one example from ``point = -(scores + Delta) / mu``: overwrites nothing."""
+    alpha = np.empty_like(point)
+    project_rows(point, label, rho, whole, alpha)
+    value = 0.0
+    for j in range(point.shape[1]):
+        value += alpha[0, j] * (point[0, j] - 0.5 * alpha[0, j])
+    return mu * value
+
+
+@njit(cache=True, fastmath=_FAST)
+def scan(scores, first, pool, problem, most, found, n_found):
+    """Look at all classes of examples ``first, first + 1, ...`` with the given rows of scores.
+
+    Returns ``sum s_i Phi_mu(scores)`` and writes to ``found[i]`` up to ``most`` classes without
+    weight that block i would give weight to, best first.
+    """
+    starts, classes, beta = pool
+    labels, scales, norms, costs, mode, rho, whole, mu = problem
+    n, m = scores.shape
+    limit = rho.sum()
+    heads = rho.shape[0]
+    top = np.empty(heads)
+    smooth = np.empty((1 if mu > 0.0 else 0, m))
+    total = 0.0
+    for r in range(n):
+        i = first + r
+        y = labels[i]
+        row = scores[r]
+        own = row[y]
+        if mu > 0.0:
+            for j in range(m):
+                delta = 0.0 if j == y else cost(costs, mode, i, y, j)
+                smooth[0, j] = -(row[j] + delta) / mu
+        # z in place of the scores, the `heads` largest of them in order
+        for h in range(heads):
+            top[h] = -np.inf
+        for j in range(m):
+            z = row[j] - own + cost(costs, mode, i, y, j)
+            if j == y:
+                z = 0.0
+            row[j] = z
+            if z > top[heads - 1]:
+                h = heads - 1
+                while h > 0 and top[h - 1] < z:
+                    top[h] = top[h - 1]
+                    h -= 1
+                top[h] = z
+        loss = 0.0
+        for h in range(heads):
+            loss += rho[h] * (top[h] if whole else max(top[h], 0.0))
+        if mu > 0.0:
+            total += scales[i] * _envelope(smooth, labels[i : i + 1], rho, whole, mu)
+        else:
+            total += scales[i] * max(loss, 0.0)
+        # the level above which a class without weight would get some
+        weight, level, support = 0.0, np.inf, 0
+        for p in range(starts[i], starts[i + 1]):
+            if beta[p] > 0.0:
+                support += 1
+                weight += beta[p]
+                level = min(level, row[classes[p]] - mu * beta[p])
+        if weight < limit * (1.0 - 1e-9):
+            level = min(level, mu * weight)
+        if whole and (loss <= 0.0 and support == 0):
+            level = np.inf
+        elif whole and support < heads:
+            level = -np.inf
+        for p in range(starts[i], starts[i + 1]):
+            if beta[p] > 0.0:
+                row[classes[p]] = -np.inf
+        row[y] = -np.inf
+        k = 0
+        for j in range(m):
+            z = row[j]
+            if z <= level:
+                continue
+            if k < most:
+                k += 1
+            elif z <= row[found[i, most - 1]]:
+                continue
+            h = k - 1
+            while h > 0 and row[found[i, h - 1]] < z:
+                found[i, h] = found[i, h - 1]
+                h -= 1
+            found[i, h] = j
+        n_found[i] = k
+    return total
+
+
+@njit(cache=True)
+def repool(pool, found, n_found):
+    """A new pool: classes with weight, then those found; the rest leaves."""
+    starts, classes, beta = pool
+    n = starts.shape[0] - 1
+    fresh = np.zeros(n + 1, np.int64)
+    for i in range(n):
+        count = n_found[i]
+        for p in range(starts[i], starts[i + 1]):
+            count += beta[p] > 0.0
+        fresh[i + 1] = fresh[i] + count
+    new_classes = np.empty(fresh[n], np.int32)
+    new_beta = np.zeros(fresh[n])
+    for i in range(n):
+        at = fresh[i]
+        for p in range(starts[i], starts[i + 1]):
+            if beta[p] > 0.0:
+                new_classes[at] = classes[p]
+                new_beta[at] = beta[p]
+                at += 1
+        for k in range(n_found[i]):
+            new_classes[at] = found[i, k]
+            at += 1
+    return fresh, new_classes, new_beta
+
+
+@njit(cache=True)
+def _label_weight(sorted_beta, count, rho):
+    """For the *whole* family: the scale s of beta and the weight ``s R - sum beta`` of the label.
+
+    Any s with ``T_k <= s R_k`` and ``T_k + label <= s R_(k+1)`` will do, T_k and R_k the sums of
+    the k largest; the middle of the interval leaves the most freedom.
+    """
+    total, whole = 0.0, rho.sum()
+    for k in range(count):
+        total += sorted_beta[k]
+    least, most = 0.0, 1.0
+    head, room = 0.0, 0.0
+    for k in range(count + 1):
+        following = room + (rho[k] if k < rho.shape[0] else 0.0)
+        if room > 0.0:
+            least = max(least, head / room)
+        if whole - following > 1e-12 * whole:
+            most = min(most, (total - head) / (whole - following))
+        if k < count:
+            head += sorted_beta[k]
+        room = following
+    s = 0.5 * (least + most) if most - least > 1e-9 else min(least, 1.0)
+    return s, s * whole - total
+
+
+@njit(cache=True)
+def tangents(examples, pool, problem, firsts, members, owners, radial):
+    """Directions that stay on the current face: groups of entries that trade weight.
+
+    On a face of B the sorted beta split at every k whose k largest sum to rho_1 + ... + rho_k
+    (times s, for the *whole* family, where the label is one of the entries).  Weight moves inside
+    the pieces; for the *each* family the last piece, if it has room, trades with the label
+    (member -1).  Group g is ``members[firsts[g]:firsts[g + 1]]`` (pool positions) of ``owners[g]``.
+    Where 0 < s < 1 the whole block may also grow or shrink: ``radial`` holds the unit direction of
+    that, orthogonal to the trades.  Returns the number of groups.
+    """
+    starts, classes, beta = pool
+    rho, whole = problem[5], problem[6]
+    groups, at = 0, 0
+    width = widest(starts)
+    order, ordered = np.empty(width + 1, np.int64), np.empty(width + 1)
+    for position in range(examples.shape[0]):
+        i = examples[position]
+        count = 0
+        weight = 0.0
+        for p in range(starts[i], starts[i + 1]):
+            if beta[p] > 0.0:
+                weight += beta[p]
+                k = count
+                while k > 0 and ordered[k - 1] < beta[p]:
+                    order[k], ordered[k] = order[k - 1], ordered[k - 1]
+                    k -= 1
+                order[k], ordered[k] = p, beta[p]
+                count += 1
+        if count == 0:
+            continue
+        s = 1.0
+        if whole:
+            s, label = _label_weight(ordered, count, rho)
+            k = count
+            while k > 0 and ordered[k - 1] < label:
+                order[k], ordered[k] = order[k - 1], ordered[k - 1]
+                k -= 1
+            order[k], ordered[k] = -1, label
+            count += 1
+        growing = s < 1.0 - 1e-9
+        first_group, begin = groups, at
+        total, room = 0.0, 0.0
+        for k in range(count):
+            total += ordered[k]
+            room += s * rho[k] if k < rho.shape[0] else 0.0
+            members[at] = order[k]
+            at += 1
+            if total >= room * (1.0 - 1e-10) or (whole and k == count - 1):
+                if at - begin > 1 or growing:
+                    firsts[groups] = begin
+                    owners[groups] = i
+                    groups += 1
+                    begin = at
+                else:
+                    at = begin
+        if at > begin:
+            members[at] = -1
+            at += 1
+            firsts[groups] = begin
+            owners[groups] = i
+            groups += 1
+        firsts[groups] = at
+        if whole:
+            square = 0.0
+            for g in range(first_group, groups):
+                mean = 0.0
+                for k in range(firsts[g], firsts[g + 1]):
+                    mean += weight if members[k] < 0 else -beta[members[k]]
+                mean = mean / (firsts[g + 1] - firsts[g]) if growing else 0.0
+                for k in range(firsts[g], firsts[g + 1]):
+                    radial[k] = mean
+                    square += mean * mean
+            if square > 1e-20:
+                for k in range(firsts[first_group], at):
+                    radial[k] /= np.sqrt(square)
+    return groups
+
+
+@njit(cache=True)
+def onto_face(faces, v):
+    """Project v onto the face: less its mean in each group, plus its radial part."""
+    groups, firsts, members, owners, radial = faces
+    g = 0
+    while g < groups:
+        i, first, dot = owners[g], firsts[g], 0.0
+        while g < groups and owners[g] == i:
+            mean = 0.0
+            for k in range(firsts[g], firsts[g + 1]):
+                mean += v[k]
+                if radial.shape[0]:
+                    dot += radial[k] * v[k]
+            mean /= firsts[g + 1] - firsts[g]
+            for k in range(firsts[g], firsts[g + 1]):
+                v[k] -= mean
+            g += 1
+        if dot != 0.0:
+            for k in range(first, firsts[g]):
+                v[k] += dot * radial[k]
+
+
+@njit(cache=True)
+def _names(group, firsts, members, owners, classes, labels, named):
+    """The classes of a group, in the order of its members."""
+    count = firsts[group + 1] - firsts[group]
+    for a in range(count):
+        member = members[firsts[group] + a]
+        named[a] = labels[owners[group]] if member < 0 else classes[member]
+    return count
+
+
+@njit(cache=True)
+def proximal(examples, rows, image, pool, problem, damping, fresh):
+    """The proximal dual points at the weights of ``image``, beta being the centre.
+
+    For each example ``max over alpha of -<alpha, scores + Delta> - mu/2 |alpha|² -
+    damping/2 |alpha - centre|²``.  Writes the maximisers to ``fresh`` and returns the sum, times
+    s_i, of the maxima.
+    """
+    starts, classes, beta = pool
+    labels, scales, norms, costs, mode, rho, whole, mu = problem
+    width = widest(starts)
+    scores, c = np.empty(width + 1), np.empty(width)
+    scratch = np.empty((2, width + 2))
+    ordering, pools = np.empty(width + 1, np.int64), np.empty(width + 2, np.int64)
+    named = np.empty(width + 1, np.int64)
+    total = 0.0
+    for position in range(examples.shape[0]):
+        i = examples[position]
+        first = starts[i]
+        count = starts[i + 1] - first
+        y = labels[i]
+        for a in range(count):
+            named[a] = classes[first + a]
+        named[count] = y
+        read(rows, image, i, named[: count + 1], scores)
+        before = 0.0
+        for a in range(count):
+            before += beta[first + a]
+            scores[a] += cost(costs, mode, i, y, named[a])
+            c[a] = (damping * beta[first + a] + scores[a]) / (damping + mu)
+        b_y = (damping * before - scores[count]) / (damping + mu)
+        out = fresh[first : first + count]
+        if whole:
+            project_whole(c[:count], b_y, rho, out, scratch, ordering[:count], pools)
+        else:
+            project_each(c[:count], b_y, rho, out, scratch, ordering[:count], pools)
+        value, square, distance, after = 0.0, 0.0, 0.0, 0.0
+        for a in range(count):
+            after += out[a]
+            value += out[a] * scores[a]
+            square += out[a] ** 2
+            distance += (out[a] - beta[first + a]) ** 2
+        value -= after * scores[count] + 0.5 * mu * (square + after**2)
+        total += scales[i] * (value - 0.5 * damping * (distance + (after - before) ** 2))
+    return total
+
+
+@njit(cache=True)
+def tangent_read(faces, rows, pool, problem, image, out):
+    """Scores of the weights of ``image`` for the members of all groups, projected on the face."""
+    groups, firsts, members, owners, radial = faces
+    starts, classes, beta = pool
+    named = np.empty(widest(starts) + 1, np.int64)
+    for g in range(groups):
+        count = _names(g, firsts, members, owners, classes, problem[0], named)
+        read(rows, image, owners[g], named[:count], out[firsts[g] : firsts[g + 1]])
+    onto_face(faces, out)
+
+
+@njit(cache=True)
+def tangent_add(faces, rows, pool, problem, v, image):
+    """Add the image of ``v`` on the members of all groups to ``image``."""
+    groups, firsts, members, owners, radial = faces
+    starts, classes, beta = pool
+    named = np.empty(widest(starts) + 1, np.int64)
+    for g in range(groups):
+        count = _names(g, firsts, members, owners, classes, problem[0], named)
+        add(rows, image, owners[g], named[:count], v[firsts[g] : firsts[g + 1]])
+
+
+@njit(cache=True)
+def tangent_gradient(faces, rows, image, pool, problem, out):
+    """The dual's gradient in ``s_i alpha_i`` on the face: ``-(scores + Delta + mu alpha)``."""
+    groups, firsts, members, owners, radial = faces
+    starts, classes, beta = pool
+    labels, scales, norms, costs, mode, rho, whole, mu = problem
+    tangent_read(faces, rows, pool, problem, image, out)
+    shift = np.empty(firsts[groups])
+    for g in range(groups):
+        i = owners[g]
+        weight = 0.0
+        for p in range(starts[i], starts[i + 1]):
+            weight += beta[p]
+        for k in range(firsts[g], firsts[g + 1]):
+            member = members[k]
+            if member < 0:
+                shift[k] = mu * weight
+            else:
+                shift[k] = cost(costs, mode, i, labels[i], classes[member]) - mu * beta[member]
+    onto_face(faces, shift)
+    for k in range(firsts[groups]):
+        out[k] = -out[k] - shift[k]
+
+
+@njit(cache=True)
+def tangent_step(faces, rows, image, pool, problem, v, step):
+    """``alpha_i <- project(alpha_i + step v_i / s_i)`` for every example with a group."""
+    groups, firsts, members, owners, radial = faces
+    starts, classes, beta = pool
+    labels, scales, norms, costs, mode, rho, whole, mu = problem
+    width = widest(starts)
+    c, fresh = np.empty(width), np.empty(width)
+    amounts = np.empty(width + 1)
+    scratch = np.empty((2, width + 2))
+    ordering, pools = np.empty(width + 1, np.int64), np.empty(width + 2, np.int64)
+    named = np.empty(width + 1, np.int64)
+    g = 0
+    while g < groups:
+        i = owners[g]
+        first = starts[i]
+        count = starts[i + 1] - first
+        before = 0.0
+        for a in range(count):
+            c[a] = beta[first + a]
+            before += beta[first + a]
+        b_y = before
+        while g < groups and owners[g] == i:
+            for at in range(firsts[g], firsts[g + 1]):
+                if members[at] < 0:
+                    b_y += step * v[at] / scales[i]
+                else:
+                    c[members[at] - first] -= step * v[at] / scales[i]
+            g += 1
+        if whole:
+            project_whole(c[:count], b_y, rho, fresh, scratch, ordering[:count], pools)
+        else:
+            project_each(c[:count], b_y, rho, fresh, scratch, ordering[:count], pools)
+        after = 0.0
+        for a in range(count):
+            after += fresh[a]
+            amounts[a] = -scales[i] * (fresh[a] - beta[first + a])
+            beta[first + a] = fresh[a]
+            named[a] = classes[first + a]
+        named[count] = labels[i]
+        amounts[count] = scales[i] * (after - before)
+        add(rows, image, i, named[: count + 1], amounts[: count + 1])
+
+
+@njit(cache=True)
+def tangent_scale(faces, pool, problem, factor, power, v, entries):
+    """``v *= factor * s_i^power``; the dual coordinates of that go to ``entries`` of the pool."""
+    groups, firsts, members, owners, radial = faces
+    scales = problem[1]
+    entries[:] = 0.0
+    for g in range(groups):
+        s = scales[owners[g]]
+        for k in range(firsts[g], firsts[g + 1]):
+            v[k] *= factor * s**power
+            if members[k] >= 0:
+                entries[members[k]] = -v[k] / s
+
+
+@njit(cache=True)
+def pool_add(examples, rows, pool, problem, image):
+    """Add the image of the pool's dual points of some examples to ``image``."""
+    starts, classes, beta = pool
+    labels, scales = problem[0], problem[1]
+    named = np.empty(widest(starts) + 1, np.int64)
+    amounts = np.empty(named.shape[0])
+    for position in range(examples.shape[0]):
+        i = examples[position]
+        count = starts[i + 1] - starts[i]
+        total = 0.0
+        for a in range(count):
+            named[a] = classes[starts[i] + a]
+            amounts[a] = -scales[i] * beta[starts[i] + a]
+            total -= amounts[a]
+        if total != 0.0 or count > 1:
+            named[count], amounts[count] = labels[i], total
+            add(rows, image, i, named[: count + 1], amounts[: count + 1])
+
+
+@njit(cache=True)
+def dual_terms(pool, problem):
+    """``sum_i s_i (<Delta_i, beta_i> - mu/2 |alpha_i|²)``: the dual without ``-1/2 |W|²``."""
+    starts, classes, beta = pool
+    labels, scales, norms, costs, mode, rho, whole, mu = problem
+    total = 0.0
+    for i in range(starts.shape[0] - 1):
+        weight, linear, square = 0.0, 0.0, 0.0
+        for p in range(starts[i], starts[i + 1]):
+            b = beta[p]
+            weight += b
+            square += b * b
+            linear += b * cost(costs, mode, i, labels[i], classes[p])
+        total += scales[i] * (linear - 0.5 * mu * (square + weight * weight))
+    return total
+
+
+@njit(cache=True)
+def pool_square(rows, image, pool, problem):
+    """``|W|² = sum_i s_i <alpha_i, scores_i>``."""
+    starts, classes, beta = pool
+    labels, scales = problem[0], problem[1]
+    named = np.empty(widest(starts) + 1, np.int64)
+    scores = np.empty(named.shape[0])
+    total = 0.0
+    for i in range(starts.shape[0] - 1):
+        count = starts[i + 1] - starts[i]
+        if count == 0:
+            continue
+        for a in range(count):
+            named[a] = classes[starts[i] + a]
+        named[count] = labels[i]
+        read(rows, image, i, named[: count + 1], scores)
+        part = 0.0
+        for a in range(count):
+            part += beta[starts[i] + a] * (scores[count] - scores[a])
+        total += scales[i] * part
+    return total
+
+
+@njit(cache=True, fastmath=_FAST)
+def corners(scores, first, problem, alpha):
+    """Turn rows of scores into the vertices ``u_i = (1'beta) e_y - beta`` that they point to.
+
+    ``alpha`` holds the current dual points of these rows where mu > 0 and is empty otherwise; the
+    vertex is then sought at ``scores + mu alpha``.  Returns ``sum s_i Phi`` at those scores and
+    ``sum s_i <Delta_i, beta_i>``.
+    """
+    labels, scales, norms, costs, mode, rho, whole, mu = problem
+    n, m = scores.shape
+    heads = rho.shape[0]
+    top, places = np.empty(heads), np.empty(heads, np.int64)
+    loss_total, cost_total = 0.0, 0.0
+    for r in range(n):
+        i = first + r
+        y = labels[i]
+        row = scores[r]
+        if alpha.shape[0]:
+            for j in range(m):
+                row[j] += mu * alpha[r, j]
+        own = row[y]
+        for h in range(heads):
+            top[h] = -np.inf
+        for j in range(m):
+            z = 0.0 if j == y else row[j] - own + cost(costs, mode, i, y, j)
+            row[j] = 0.0
+            if z > top[heads - 1]:
+                h = heads - 1
+                while h > 0 and top[h - 1] < z:
+                    top[h], places[h] = top[h - 1], places[h - 1]
+                    h -= 1
+                top[h], places[h] = z, j
+        loss = 0.0
+        for h in range(heads):
+            loss += rho[h] * (top[h] if whole else max(top[h], 0.0))
+        if loss <= 0.0:
+            continue
+        loss_total += scales[i] * loss
+        for h in range(heads):
+            if places[h] != y and (whole or top[h] > 0.0):
+                row[places[h]] = -rho[h]
+                row[y] += rho[h]
+                cost_total += scales[i] * rho[h] * cost(costs, mode, i, y, places[h])
+    return loss_total, cost_total

@@ -1,0 +1,1 @@
+"""Learning problems as image-space state: data, oracle, closed-form step, certificate."""

@@ -1,0 +1,130 @@
+"""Where dense, sparse and kernel examples meet, for problems with a score per class.
+
+The *image* of dual coefficients A (one row an example, one column a class) is what a solver keeps
+instead of A: the weights ``W = X'A``, or with a kernel the scores ``K A``.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from cornerstep.kernels.multiclass import CSR, DENSE, GRAM
+from cornerstep.vectors import FloatArray
+
+_NO_POINTERS = np.empty(0, dtype=np.int32)
+
+
+class Examples:
+    """Rows x_i, dense or CSR, in float32 or float64.
+
+    Parameters
+    ----------
+    X : array or CSR matrix of shape (n, d)
+    """
+
+    kernel = False
+
+    def __init__(self, X: Any) -> None:
+        self.sparse = sp.issparse(X)
+        self.data: Any = sp.csr_array(X) if self.sparse else np.ascontiguousarray(X)
+        self.n, self.size = self.data.shape
+
+    @cached_property
+    def rows(self) -> tuple[Any, ...]:
+        """The examples as the compiled sweeps take them."""
+        if not self.sparse:
+            empty = np.empty(0, dtype=self.data.dtype)
+            return DENSE, self.data, _NO_POINTERS, _NO_POINTERS, empty
+        X = self.data
+        return CSR, np.empty((0, 0), dtype=X.dtype), X.indptr, X.indices, X.data
+
+    @cached_property
+    def norms(self) -> FloatArray:
+        """``|x_i|²``."""
+        if self.sparse:
+            squares = self.data.multiply(self.data).sum(axis=1, dtype=np.float64)
+            return np.asarray(squares).ravel()
+        return np.einsum("ij,ij->i", self.data, self.data, dtype=np.float64)
+
+    def empty_image(self, n_classes: int) -> FloatArray:
+        """The image of no coefficients."""
+        return np.zeros((self.size, n_classes) if self.sparse else (n_classes, self.size))
+
+    def image(self, coefficients: Any) -> FloatArray:
+        """The image of coefficients, a sparse or dense n x m matrix in float64."""
+        if self.sparse:
+            product = self.data.T @ coefficients
+            return product.toarray() if sp.issparse(product) else product
+        return np.ascontiguousarray(coefficients.T @ self.data)
+
+    def scores(self, block: slice, image: FloatArray, *, exact: bool = False) -> FloatArray:
+        """Scores of the examples of ``block``, one row each: a fresh array.
+
+        In the precision of the data, or with ``exact`` in float64 throughout.
+        """
+        rows = self.data[block]
+        if exact:
+            rows = rows.astype(np.float64, copy=False)
+        else:
+            image = image.astype(rows.dtype, copy=False)
+        return np.asarray(rows @ image if self.sparse else rows @ image.T, dtype=np.float64)
+
+    def add_image(self, image: FloatArray, block: slice, coefficients: FloatArray) -> None:
+        """Add the image of coefficients of the examples of ``block`` to ``image``."""
+        rows = self.data[block]
+        coefficients = coefficients.astype(rows.dtype, copy=False)
+        image += rows.T @ coefficients if self.sparse else coefficients.T @ rows
+
+    def weights(self, image: FloatArray) -> FloatArray | None:
+        """W with a row per class."""
+        return np.ascontiguousarray(image.T) if self.sparse else image
+
+
+class KernelExamples:
+    """Examples known by their kernel matrix.
+
+    Parameters
+    ----------
+    K : array of shape (n, n)
+        Symmetric, positive semidefinite.
+    """
+
+    kernel = True
+
+    def __init__(self, K: FloatArray) -> None:
+        self.data = np.ascontiguousarray(K, dtype=np.float64)
+        self.n = self.size = self.data.shape[0]
+
+    @cached_property
+    def rows(self) -> tuple[Any, ...]:
+        """The examples as the compiled sweeps take them."""
+        return GRAM, self.data, _NO_POINTERS, _NO_POINTERS, np.empty(0)
+
+    @cached_property
+    def norms(self) -> FloatArray:
+        """``k(x_i, x_i)``."""
+        return self.data.diagonal().copy()
+
+    def empty_image(self, n_classes: int) -> FloatArray:
+        """The image of no coefficients."""
+        return np.zeros((n_classes, self.n))
+
+    def image(self, coefficients: Any) -> FloatArray:
+        """``(K A)'``, a row per class."""
+        return np.ascontiguousarray(coefficients.T @ self.data)
+
+    def scores(self, block: slice, image: FloatArray, *, exact: bool = False) -> FloatArray:
+        """Scores of the examples of ``block``, one row each: a fresh array."""
+        return np.ascontiguousarray(image[:, block].T)
+
+    def add_image(self, image: FloatArray, block: slice, coefficients: FloatArray) -> None:
+        """Add the image of coefficients of the examples of ``block`` to ``image``."""
+        image += coefficients.T @ self.data[block]
+
+    def weights(self, image: FloatArray) -> FloatArray | None:
+        """W with a row per class: unknown."""
+        return None

@@ -1,0 +1,174 @@
+"""The plain methods for the multi-class SVM: Frank-Wolfe on all examples at once, and Pegasos.
+
+An iteration is two products with the data: the scores ``S = X W``, from which each example's vertex
+``u_i`` follows by sorting, and ``W(U) = X'(s U)``.  Without smoothing only W and the number
+``l = sum_i s_i <Delta_i, beta_i>`` are kept, O(md) in all; with smoothing or a kernel the dual
+points too.
+
+- *fw*: the step ``gamma = gap / (|W(U - A)|² + mu sum_i s_i |u_i - alpha_i|²)``, clipped to [0, 1];
+- *fw-open-loop*: ``gamma = 2 / (t + 1)``;
+- *projected-gradient*: subgradient steps ``W <- (1 - 1/t) W + W(U)/t``, projected onto the ball
+  that holds the optimum.  The average of the vertices is a dual point and proves a gap.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from cornerstep.kernels import multiclass as kernels
+from cornerstep.optimiser.loop import Look, Move
+from cornerstep.problems.multiclass import MulticlassProblem
+from cornerstep.vectors import FloatArray
+
+RULES = ("fw", "fw-open-loop", "projected-gradient")
+
+
+class DualState(NamedTuple):
+    """What is kept of dual points: their image, ``l``, and themselves where needed (else empty)."""
+
+    image: FloatArray
+    linear: float
+    alpha: FloatArray  # one row an example, not scaled by s_i
+
+    def towards(self, other: DualState, step: float) -> DualState:
+        """``(1 - step) self + step other``."""
+        return DualState(
+            self.image + step * (other.image - self.image),
+            self.linear + step * (other.linear - self.linear),
+            self.alpha + step * (other.alpha - self.alpha) if self.alpha.size else self.alpha,
+        )
+
+
+class BatchDescent:
+    """Iterations on all examples at once, for the loop.
+
+    Parameters
+    ----------
+    problem : MulticlassProblem
+    rule : str
+        One of ``RULES``.
+    state : DualState, optional
+        That of an earlier run on the same examples.
+    """
+
+    monotone = False
+    extra_columns: tuple[str, ...] = ("dual",)
+
+    def __init__(
+        self, problem: MulticlassProblem, rule: str, state: DualState | None = None
+    ) -> None:
+        self.problem = problem
+        self.rule = rule
+        examples = problem.examples
+        self._keeps_duals = bool(problem.smoothing) or examples.kernel
+        shape = (examples.n if self._keeps_duals else 0, problem.n_classes)
+        nothing = DualState(examples.empty_image(problem.n_classes), 0.0, np.zeros(shape))
+        self.dual = nothing if state is None else state
+        self.primal = self.dual  # where P is taken; Pegasos parts the two
+        self.best_dual = self.dual_value(self.dual)
+        self._corner = nothing
+        self._radius = math.inf
+        self._gap = 0.0
+        self.t = 0
+
+    @property
+    def point(self) -> DualState:
+        return self.primal
+
+    def coefficients(self) -> FloatArray | None:
+        """``s_i alpha_i`` where the dual points are kept."""
+        return self.problem.scales[:, None] * self.dual.alpha if self._keeps_duals else None
+
+    def weights_image(self) -> FloatArray:
+        """The image of the point to return."""
+        return self.primal.image
+
+    def _square(self, state: DualState) -> float:
+        if self.problem.examples.kernel:
+            return float(np.vdot(self.problem.scales[:, None] * state.alpha, state.image.T))
+        return float(np.vdot(state.image, state.image))
+
+    def _ridge(self, alpha: FloatArray) -> float:
+        """``mu sum_i s_i |alpha_i|²``."""
+        if not self.problem.smoothing:
+            return 0.0
+        return self.problem.smoothing * float(self.problem.scales @ (alpha**2).sum(axis=1))
+
+    def dual_value(self, state: DualState) -> float:
+        """``D = l - 1/2 |W|² - mu/2 sum_i s_i |alpha_i|²``."""
+        return state.linear - 0.5 * self._square(state) - 0.5 * self._ridge(state.alpha)
+
+    def look(self) -> Look:
+        losses = self._find_corner()
+        square = self._square(self.primal)
+        if self.rule == "projected-gradient":
+            value = losses + 0.5 * square
+            if self.t == 0:
+                self._radius = math.sqrt(value)  # |W*|² <= P(0)
+        else:
+            # <grad, x - v> of the dual; with smoothing an upper bound of P - D
+            self._gap = losses + square + self._ridge(self.dual.alpha) - self.dual.linear
+            value = self.dual_value(self.dual) + self._gap
+        self.best_dual = max(self.best_dual, self.dual_value(self.dual))
+        return Look(value, max(value - self.best_dual, 0.0), extra=(self.best_dual,))
+
+    def _find_corner(self) -> float:
+        """Find the vertices U that the current scores point to; return ``sum s_i Phi``."""
+        problem, examples = self.problem, self.problem.examples
+        alpha = np.zeros((examples.n if self._keeps_duals else 0, problem.n_classes))
+        image = examples.empty_image(problem.n_classes)
+        losses = linear = 0.0
+        envelope = self.rule == "projected-gradient" and problem.smoothing
+        for block in problem.blocks():
+            scores = examples.scores(block, self.primal.image)
+            if envelope:
+                loss, labels = problem.loss.rows(block), problem.labels[block]
+                corner = loss.dual_point(scores, labels, problem.smoothing)
+                shifted = scores + loss.deltas(labels, problem.n_classes)
+                weight = problem.scales[block, None] * corner
+                losses -= float((weight * shifted).sum())
+                losses -= 0.5 * problem.smoothing * float((weight * corner).sum())
+                linear -= float((weight * (shifted - scores)).sum())
+            else:
+                corner = scores
+                here = self.dual.alpha[block] if problem.smoothing else self.dual.alpha[:0]
+                part, costs = kernels.corners(corner, block.start, problem.record, here)
+                losses += part
+                linear += costs
+            if self._keeps_duals:
+                alpha[block] = corner
+            examples.add_image(image, block, problem.scales[block, None] * corner)
+        self._corner = DualState(image, linear, alpha)
+        return losses
+
+    def move(self) -> Move:
+        self.t += 1
+        if self.rule == "projected-gradient":
+            step = 1.0 / self.t
+            self.dual = self.dual.towards(self._corner, step)
+            primal = self.primal.towards(self._corner, step)
+            norm = math.sqrt(self._square(primal))
+            if norm > self._radius:
+                shrink = self._radius / norm
+                primal = DualState(shrink * primal.image, 0.0, shrink * primal.alpha)
+            self.primal = primal
+            return Move(step, "subgradient")
+        if self.rule == "fw-open-loop":
+            step = 2.0 / (self.t + 1)
+        else:
+            change = DualState(
+                self._corner.image - self.dual.image, 0.0, self._corner.alpha - self.dual.alpha
+            )
+            curvature = self._square(change) + self._ridge(change.alpha)
+            step = min(1.0, self._gap / curvature) if curvature > 0 else 1.0
+        self.dual = self.primal = self.dual.towards(self._corner, step)
+        return Move(step, "fw")
+
+    def certify(self, point: DualState) -> Look:
+        """P of the point from the data in float64, against the best dual value."""
+        self.primal = point
+        value = self.problem.losses(point.image) + 0.5 * self._square(point)
+        return Look(value, max(value - self.best_dual, 0.0), extra=(self.best_dual,))

@@ -1,0 +1,181 @@
+"""The fast solver of the multi-class SVM: dual block ascent on pools of classes.
+
+A *round* is one look and one move.
+
+- The look scores all examples for all classes (matrix products in blocks).  It gives P(W), the gap,
+  and for each example the few classes outside its *pool* that would get weight.
+- The move sweeps over the examples in random order.  A block is solved exactly (a projection) and
+  reads the scores of its own pool only: a handful of classes, most examples none.  After the first
+  rounds a second-order step follows (:mod:`cornerstep.problems.multiclass_newton`).
+
+The primal point returned is the best W seen, which need not be the W(A) of the duals.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from cornerstep.kernels import multiclass as kernels
+from cornerstep.optimiser.loop import Look, Move
+from cornerstep.problems.multiclass import MulticlassProblem
+from cornerstep.problems.multiclass_newton import (
+    Faces,
+    ProximalStep,
+    dual_value,
+    face_step,
+    squared_norm,
+)
+from cornerstep.vectors import FloatArray, IntArray
+
+# A multiply-add of a sweep costs about this many of a blocked matrix product.
+_SWEEP_COST = {kernels.DENSE: 5.0, kernels.CSR: 1.0, kernels.GRAM: 1.0}
+_ROUND = 3.0  # sweeps of a round cost at most about this many looks ...
+_SWEEPS = 10  # ... and are at most this many
+_PLAIN_ROUNDS = 3  # rounds of sweeps alone, before second-order steps
+_SMALL = 500  # weights few enough for a proximal step at any time
+
+
+class BlockAscent:
+    """Rounds of block ascent, for the loop.
+
+    Parameters
+    ----------
+    problem : MulticlassProblem
+    rng : numpy Generator
+        For the order of the sweeps.
+    target : float
+        The relative gap to reach; sweeps that gain less than a sliver of it end a round.
+    pool : tuple of arrays, optional
+        Dual state of an earlier run on the same examples.
+    """
+
+    monotone = True
+    extra_columns: tuple[str, ...] = ("dual", "sweeps")
+
+    def __init__(
+        self,
+        problem: MulticlassProblem,
+        rng: np.random.Generator,
+        target: float,
+        pool: tuple[Any, ...] | None = None,
+    ) -> None:
+        self.problem = problem
+        self.rng = rng
+        self.target = target
+        n = problem.examples.n
+        nothing = np.zeros(n + 1, np.int64), np.empty(0, np.int32), np.empty(0)
+        self.pool = nothing if pool is None else pool
+        self.image = problem.examples.image(self.coefficients())
+        self.best_image = self.image
+        self.best_value = np.inf
+        self.sweeps = self.rounds = 0
+        self._extra_classes = problem.loss.rho.size + 2
+        self._found = np.empty((n, self._extra_classes), np.int32)
+        self._n_found = np.zeros(n, np.int64)
+        self._dual = 0.0
+        self._damping = 1e-2 * float((problem.scales * problem.examples.norms).mean())
+
+    @property
+    def point(self) -> Any:
+        return self
+
+    def coefficients(self) -> Any:
+        """``s_i alpha_i`` as a sparse n x m matrix."""
+        starts, classes, beta = self.pool
+        problem = self.problem
+        examples = np.repeat(np.arange(problem.examples.n), np.diff(starts))
+        amounts = problem.scales[examples] * beta
+        totals = np.bincount(examples, weights=amounts, minlength=problem.examples.n)
+        rows = np.concatenate([examples, np.arange(problem.examples.n)])
+        columns = np.concatenate([classes, problem.labels])
+        entries = np.concatenate([-amounts, totals])
+        shape = (problem.examples.n, problem.n_classes)
+        out = sp.csr_array((entries, (rows, columns)), shape=shape)
+        out.eliminate_zeros()
+        return out
+
+    def weights_image(self) -> FloatArray:
+        """The image of the point to return."""
+        return self.best_image
+
+    def _dual_value(self) -> float:
+        return dual_value(self.problem, self.image, self.pool)
+
+    def look(self) -> Look:
+        examples, record = self.problem.examples, self.problem.record
+        losses = 0.0
+        for block in self.problem.blocks():
+            scores = examples.scores(block, self.image)
+            losses += kernels.scan(
+                scores, block.start, self.pool, record,
+                self._extra_classes, self._found, self._n_found,
+            )  # fmt: skip
+        value = losses + 0.5 * squared_norm(self.problem, self.image, self.pool)
+        self._dual = self._dual_value()
+        if value < self.best_value:
+            self.best_value, self.best_image = value, self.image.copy()
+        return self._look()
+
+    def _look(self) -> Look:
+        gap = max(self.best_value - self._dual, 0.0)
+        return Look(self.best_value, gap, extra=(self._dual, self.sweeps))
+
+    def move(self) -> Move:
+        self.pool = kernels.repool(self.pool, self._found, self._n_found)
+        active = np.flatnonzero(np.diff(self.pool[0]))
+        self._sweep(active)
+        kind = "sweeps"
+        if self.rounds >= _PLAIN_ROUNDS:
+            kind = self._second_order(active)
+        self.rounds += 1
+        return Move(1.0, kind)
+
+    def _sweep(self, active: IntArray) -> None:
+        examples, record = self.problem.examples, self.problem.record
+        kind = examples.rows[0]
+        entries = self.pool[1].size + active.size
+        cost = _SWEEP_COST[kind] * entries / (examples.n * self.problem.n_classes)
+        spent, count = 0.0, 0
+        while count < _SWEEPS and (count < 2 or spent < _ROUND):
+            order = self.rng.permutation(active)
+            gain = kernels.sweep(order, examples.rows, self.image, self.pool, record)
+            spent += cost
+            count += 1
+            if gain <= 0.005 * self.target * abs(self._dual):
+                break
+        self.sweeps += count
+
+    def _second_order(self, active: IntArray) -> str:
+        """A face step or, where the face has more free coordinates than W, a proximal one."""
+        problem = self.problem
+        faces = Faces(problem, active, self.pool)
+        if faces.dimension > self.image.size or self.image.size <= _SMALL:
+            image, beta = ProximalStep(
+                problem, active, self.image, self.pool, self._damping
+            ).solve()
+            step = float(dual_value(problem, image, (*self.pool[:2], beta)) > self._dual_value())
+            kind = "proximal"
+        else:
+            image, beta, step = face_step(problem, faces, self.image, self._damping)
+            kind = "newton"
+        if step > 0:
+            self.image, self.pool = image, (*self.pool[:2], beta)
+        self._damping *= 0.3 if step == 1.0 else 4.0
+        return kind
+
+    def certify(self, point: Any) -> Look:
+        """The dual from the coefficients, the primal of the best W from the data, in float64."""
+        problem = self.problem
+        self.image = problem.examples.image(self.coefficients())
+        self._dual = self._dual_value()
+        here = problem.losses(self.image) + 0.5 * squared_norm(self.problem, self.image, self.pool)
+        best = problem.losses(self.best_image) + 0.5 * float(
+            np.vdot(self.best_image, self.best_image)
+        )
+        self.best_value = best
+        if here <= best:
+            self.best_value, self.best_image = here, self.image.copy()
+        return self._look()

@@ -1,0 +1,255 @@
+"""Second-order steps of the multi-class dual, on the faces that the blocks are on.
+
+A face is known by groups of entries that may trade weight (``kernels.tangents``).  There are two
+steps, and both damp the dual by ``damping/2 sum_i s_i |alpha_i - alpha_i^0|²``:
+
+*Face step*, while the face has fewer free coordinates than W: conjugate gradients for the damped
+Newton system on the face, then a step projected onto the blocks, shortened until D grows.
+
+*Proximal step*, when it has more: D is then flat in many directions of the face, and the
+maximiser of the damped dual is worth finding exactly.  Seen from the primal it is the minimum of
+
+``Psi(W) = 1/2 |W|² + sum_i s_i phi_i(W'x_i)``,  ``grad Psi = W - W(alpha(W))``,
+
+with phi_i the loss smoothed around alpha_i^0 and ``alpha_i(W)`` the proximal point, a projection.
+Psi is minimised by a semismooth Newton method: on the faces of the proximal points its Hessian is
+``I + sum_i s_i/(mu + damping) x_i x_i' (x) P_i``, P_i the projection onto the face's directions.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cornerstep.kernels import multiclass as kernels
+from cornerstep.problems.multiclass import MulticlassProblem
+from cornerstep.vectors import FloatArray, IntArray
+
+_NEWTON_STEPS = 10
+_CG_STEPS = 100
+_FACE_CG_STEPS = 50
+_CG_ACCURACY = 0.1  # of a Newton system, relative to its right-hand side
+_SUFFICIENT = 1e-4  # share of the promised decrease that a step must achieve
+
+
+class Weights(NamedTuple):
+    """W as its image, with the dual coordinates it is made of: one for each entry of the pool."""
+
+    image: FloatArray
+    beta: FloatArray
+
+    def plus(self, other: Weights, step: float) -> Weights:
+        """``self + step other``."""
+        return Weights(self.image + step * other.image, self.beta + step * other.beta)
+
+
+def inner(
+    problem: MulticlassProblem, pool: tuple[Any, ...], first: Weights, second: Weights
+) -> float:
+    """``<W, V>``; with a kernel, images are scores and the coordinates of W are needed."""
+    if not problem.examples.kernel:
+        return float(np.vdot(first.image, second.image))
+    coordinates = (*pool[:2], first.beta)
+    return float(
+        kernels.pool_square(problem.examples.rows, second.image, coordinates, problem.record)
+    )
+
+
+def squared_norm(problem: MulticlassProblem, image: FloatArray, pool: tuple[Any, ...]) -> float:
+    """``|W|²`` of the weights with this image and these dual points."""
+    weights = Weights(image, pool[2])
+    return inner(problem, pool, weights, weights)
+
+
+class Faces:
+    """The faces of dual points, and the products of their directions with the data.
+
+    Parameters
+    ----------
+    problem : MulticlassProblem
+    active : array of int
+        The examples that have classes in the pool.
+    pool : tuple
+        Dual points.
+    """
+
+    def __init__(self, problem: MulticlassProblem, active: IntArray, pool: tuple[Any, ...]) -> None:
+        self.problem = problem
+        self.pool = pool
+        size = pool[1].size + active.size
+        firsts, owners = np.empty(size + 1, np.int64), np.empty(size, np.int64)
+        members = np.empty(size, np.int64)
+        radial = np.empty(size if problem.loss.whole else 0)
+        groups = kernels.tangents(active, pool, problem.record, firsts, members, owners, radial)
+        self.groups = (groups, firsts, members, owners, radial)
+        self.size = int(firsts[groups])
+        self.dimension = self.size - int(groups)
+
+    def read(self, image: FloatArray) -> FloatArray:
+        """Scores of the members for the weights of ``image``, along the face."""
+        out = np.empty(self.size)
+        problem = self.problem
+        kernels.tangent_read(
+            self.groups, problem.examples.rows, self.pool, problem.record, image, out
+        )
+        return out
+
+    def add(self, v: FloatArray, image: FloatArray) -> None:
+        """Add the image of coefficients v of the members to ``image``."""
+        problem = self.problem
+        kernels.tangent_add(self.groups, problem.examples.rows, self.pool, problem.record, v, image)
+
+    def scale(self, v: FloatArray, factor: float, power: float) -> FloatArray:
+        """``v *= factor * s_i^power`` in place; returns what it is in dual coordinates."""
+        entries = np.empty_like(self.pool[2])
+        kernels.tangent_scale(
+            self.groups, self.pool, self.problem.record, factor, power, v, entries
+        )
+        return entries
+
+
+def face_step(
+    problem: MulticlassProblem, faces: Faces, image: FloatArray, damping: float
+) -> tuple[FloatArray, FloatArray, float]:
+    """Try a damped Newton step of the dual on the face.
+
+    Returns the image and beta that it leads to (the old ones if no step increases D) and the size
+    of the step.
+    """
+    record, rows = problem.record, problem.examples.rows
+    pool = faces.pool
+    v = _damped_newton(problem, faces, image, damping)
+    before = dual_value(problem, image, pool)
+    step = 1.0
+    while step > 1e-3:
+        trial, moved = image.copy(), (*pool[:2], pool[2].copy())
+        kernels.tangent_step(faces.groups, rows, trial, moved, record, v, step)
+        if dual_value(problem, trial, moved) > before:
+            return trial, moved[2], step
+        step *= 0.3
+    return image, pool[2], 0.0
+
+
+def _damped_newton(
+    problem: MulticlassProblem, faces: Faces, image: FloatArray, damping: float
+) -> FloatArray:
+    """Conjugate gradients for ``(Q + (mu + damping)/s) v = gradient of D`` on the face."""
+    residual = np.empty(faces.size)
+    kernels.tangent_gradient(
+        faces.groups, problem.examples.rows, image, faces.pool, problem.record, residual
+    )
+    solution = np.zeros(faces.size)
+    direction = residual.copy()
+    square = first = float(residual @ residual)
+    for _ in range(_FACE_CG_STEPS):
+        if square <= _CG_ACCURACY**2 * first:
+            break
+        between = np.zeros_like(image)
+        faces.add(direction, between)
+        product = faces.read(between)
+        ridge = direction.copy()
+        faces.scale(ridge, problem.smoothing + damping, -1.0)
+        product += ridge
+        curvature = float(direction @ product)
+        if curvature <= 0:  # rounding: the gradient is as small as it gets
+            break
+        length = square / curvature
+        solution += length * direction
+        residual -= length * product
+        previous, square = square, float(residual @ residual)
+        direction = residual + (square / previous) * direction
+    return solution
+
+
+def dual_value(problem: MulticlassProblem, image: FloatArray, pool: tuple[Any, ...]) -> float:
+    """``D`` of the dual points of ``pool``, which have this image."""
+    terms = float(kernels.dual_terms(pool, problem.record))
+    return terms - 0.5 * squared_norm(problem, image, pool)
+
+
+class ProximalStep:
+    """One step from the dual points of ``pool``, on the examples ``active`` that have classes."""
+
+    def __init__(
+        self,
+        problem: MulticlassProblem,
+        active: IntArray,
+        image: FloatArray,
+        pool: tuple[Any, ...],
+        damping: float,
+    ) -> None:
+        self.problem = problem
+        self.active = active
+        self.pool = pool
+        self.damping = damping
+        self.start = Weights(image, pool[2])
+
+    def solve(self) -> tuple[FloatArray, FloatArray]:
+        """The image and beta of the proximal point, or as near as the limits allow."""
+        weights = self.start
+        value, fresh = self._smooth(weights)
+        first = 0.0
+        for _ in range(_NEWTON_STEPS):
+            gradient = weights.plus(self._made_of(fresh), -1.0)
+            direction = self._newton_direction(gradient, fresh)
+            slope = inner(self.problem, self.pool, gradient, direction)
+            first = min(first, slope)
+            step = 1.0
+            while step > 1e-4:
+                trial = weights.plus(direction, step)
+                trial_value, trial_fresh = self._smooth(trial)
+                if trial_value <= value + _SUFFICIENT * step * slope:
+                    break
+                step *= 0.4
+            else:
+                break
+            weights, value, fresh = trial, trial_value, trial_fresh
+            if slope >= 1e-3 * first:  # the model promises little more
+                break
+        return self._made_of(fresh).image, fresh
+
+    def _smooth(self, weights: Weights) -> tuple[float, FloatArray]:
+        """``Psi(W)`` and the proximal points there."""
+        problem = self.problem
+        fresh = self.pool[2].copy()
+        losses = kernels.proximal(
+            self.active, problem.examples.rows, weights.image, self.pool, problem.record,
+            self.damping, fresh,
+        )  # fmt: skip
+        return float(losses) + 0.5 * inner(problem, self.pool, weights, weights), fresh
+
+    def _made_of(self, beta: FloatArray) -> Weights:
+        """``W(alpha)``."""
+        image = np.zeros_like(self.start.image)
+        pool = (*self.pool[:2], beta)
+        problem = self.problem
+        kernels.pool_add(self.active, problem.examples.rows, pool, problem.record, image)
+        return Weights(image, beta)
+
+    def _newton_direction(self, gradient: Weights, fresh: FloatArray) -> Weights:
+        """Conjugate gradients for ``H d = -gradient``, H taken on the faces of ``fresh``."""
+        problem, pool = self.problem, self.pool
+        faces = Faces(problem, self.active, (*pool[:2], fresh))
+        ridge = problem.smoothing + self.damping
+        solution = Weights(np.zeros_like(gradient.image), np.zeros_like(gradient.beta))
+        residual = solution.plus(gradient, -1.0)
+        direction = residual
+        square = first = inner(problem, pool, residual, residual)
+        for _ in range(_CG_STEPS):
+            if square <= _CG_ACCURACY**2 * first:
+                break
+            along = faces.read(direction.image)
+            entries = faces.scale(along, 1.0 / ridge, 1.0)
+            image = direction.image.copy()
+            faces.add(along, image)
+            product = Weights(image, direction.beta + entries)
+            curvature = inner(problem, pool, direction, product)
+            if curvature <= 0:  # rounding: the gradient is as small as it gets
+                break
+            length = square / curvature
+            solution = solution.plus(direction, length)
+            residual = residual.plus(product, -length)
+            previous, square = square, inner(problem, pool, residual, residual)
+            direction = residual.plus(direction, square / previous)
+        return solution
