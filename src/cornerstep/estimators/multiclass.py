@@ -26,6 +26,7 @@ from cornerstep.problems.multiclass import MulticlassProblem
 from cornerstep.vectors import FloatArray, IntArray
 
 SOLVERS = ("auto", "block", "fw", "fw-open-loop", "projected-gradient")
+KERNELS = ("linear", "rbf", "poly", "sigmoid", "precomputed")
 
 
 class MulticlassSVC(ClassifierMixin, BaseEstimator):
@@ -70,7 +71,8 @@ class MulticlassSVC(ClassifierMixin, BaseEstimator):
     intercept_scaling : float, default=1
     class_weight : dict or 'balanced', optional
     warm_start : bool, default=False
-        Start from the dual state of the last fit if examples and classes agree in number.
+        Start from the dual points of the last fit if labels and loss are the same.  Methods that
+        do not keep them start from their weights, if all but C is the same.
     n_jobs : int, optional
         Threads for the matrix products; None leaves the setting of the environment, -1 takes all
         cores.
@@ -85,7 +87,8 @@ class MulticlassSVC(ClassifierMixin, BaseEstimator):
         Weights of the score of each class (their difference for two classes).  Linear kernel only.
     intercept_ : array of shape (m,) or (1,)
     dual_coef_ : CSR array of shape (n, m)
-        ``W = X' dual_coef_``.  None after a plain method that does not keep it.
+        Attains ``dual_objective_``; ``X' dual_coef_`` is near W.  None after a plain method that
+        does not keep it.
     objective_, dual_objective_, gap_, relative_gap_ : float
         The certificate, recomputed at the end from the data in float64.
     status_ : Status
@@ -103,6 +106,8 @@ class MulticlassSVC(ClassifierMixin, BaseEstimator):
     >>> clf.status_.value, clf.relative_gap_ <= 1e-3, round(clf.objective_, 1)
     ('solved', True, 20.0)
     """
+
+    _state: tuple[Any, ...] | None = None  # of the last fit, for a warm start
 
     def __init__(
         self,
@@ -172,7 +177,12 @@ class MulticlassSVC(ClassifierMixin, BaseEstimator):
         """
         self._check_parameters()
         X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], order="C"
+            self,
+            X,
+            y,
+            accept_sparse=self._accept_sparse(),
+            dtype=[np.float64, np.float32],
+            order="C",
         )
         check_classification_targets(y)
         self.classes_, labels = np.unique(y, return_inverse=True)
@@ -184,7 +194,7 @@ class MulticlassSVC(ClassifierMixin, BaseEstimator):
         weights = self._weights(X, labels, sample_weight)
         used = weights > 0
         if not used.any():
-            raise ValueError("sample_weight must be positive for at least one example")
+            raise ValueError("sample_weight times class_weight must be positive for some example")
         examples = self._examples(X, used)
         problem = MulticlassProblem(
             examples,
@@ -199,17 +209,24 @@ class MulticlassSVC(ClassifierMixin, BaseEstimator):
         self._read_off(problem, solver, outcome, used)
         return self
 
+    def _accept_sparse(self) -> str | bool:
+        return False if self.kernel == "precomputed" else "csr"
+
     def _check_parameters(self) -> None:
         positive = {"C": self.C, "intercept_scaling": self.intercept_scaling}
         for name, value in positive.items():
-            if not (isinstance(value, Real) and value > 0):
+            if not (isinstance(value, Real) and 0 < value < np.inf):
                 raise ValueError(f"{name} must be a positive number, got {value!r}")
-        if not (isinstance(self.smoothing, Real) and self.smoothing >= 0):
+        if not (isinstance(self.smoothing, Real) and 0 <= self.smoothing < np.inf):
             raise ValueError(f"smoothing must be a number >= 0, got {self.smoothing!r}")
         if not (isinstance(self.tol, Real) and self.tol >= 0):
             raise ValueError(f"tol must be a number >= 0, got {self.tol!r}")
         if self.solver not in SOLVERS:
             raise ValueError(f"solver must be one of {', '.join(SOLVERS)}, got {self.solver!r}")
+        if not callable(self.kernel) and self.kernel not in KERNELS:
+            raise ValueError(
+                f"kernel must be one of {', '.join(KERNELS)} or a function, got {self.kernel!r}"
+            )
 
     def _weights(self, X: Any, labels: IntArray, sample_weight: Any) -> FloatArray:
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
@@ -218,25 +235,20 @@ class MulticlassSVC(ClassifierMixin, BaseEstimator):
             given = self.class_weight
             if isinstance(given, dict):
                 given = {i: given[label] for i, label in enumerate(self.classes_) if label in given}
-            weights = weights * compute_class_weight(given, classes=indices, y=labels)[labels]
+            of_classes = compute_class_weight(given, classes=indices, y=labels)
+            if not (of_classes >= 0).all():
+                raise ValueError(f"class_weight must be numbers >= 0, got {self.class_weight!r}")
+            weights = weights * of_classes[labels]
         return np.asarray(weights, dtype=np.float64)
 
     def _loss(self, n_examples: int, used: Any) -> Loss:
         costs = None if self.costs is None else np.asarray(self.costs)
-        per_example = costs is not None and costs.shape[0] != self.classes_.size
-        if per_example and costs is not None:
-            if costs.shape[0] != n_examples:
-                raise ValueError(
-                    f"costs must have a row per class ({self.classes_.size}) or per example "
-                    f"({n_examples}), got {costs.shape[0]}"
-                )
-            costs = costs[used]
-        return make_loss(
-            self.loss, k=self.k, rho=self.rho, costs=costs, per_example=per_example
-        ).rows(used)
+        per_example = costs is not None and costs.shape[:1] != self.classes_.shape
+        loss = make_loss(self.loss, k=self.k, rho=self.rho, costs=costs, per_example=per_example)
+        loss.check(self.classes_.size, n_examples)
+        return loss.rows(used)
 
     def _examples(self, X: Any, used: Any) -> Examples | KernelExamples:
-        self._kernel = self.kernel
         everything = bool(used.all())
         if self.kernel == "linear":
             rows = X if everything else X[used]
@@ -264,13 +276,15 @@ class MulticlassSVC(ClassifierMixin, BaseEstimator):
 
     def _gamma_value(self, X: Any) -> float:
         if self.gamma == "scale":
-            mean = X.mean()
-            squares = X.multiply(X).mean() if sp.issparse(X) else (X**2).mean()
-            variance = float(squares - mean**2)
+            variance = (
+                float(X.multiply(X).mean(dtype=np.float64) - X.mean(dtype=np.float64) ** 2)
+                if sp.issparse(X)
+                else float(X.var(dtype=np.float64))
+            )
             return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
         if self.gamma == "auto":
             return 1.0 / X.shape[1]
-        if not (isinstance(self.gamma, Real) and self.gamma >= 0):
+        if not (isinstance(self.gamma, Real) and 0 <= self.gamma < np.inf):
             raise ValueError(f"gamma must be 'scale', 'auto' or a number >= 0, got {self.gamma!r}")
         return float(self.gamma)
 
@@ -291,27 +305,38 @@ class MulticlassSVC(ClassifierMixin, BaseEstimator):
         return threadpool_limits(effective_n_jobs(self.n_jobs))
 
     def _run(self, problem: MulticlassProblem) -> tuple[Any, Outcome]:
-        from cornerstep.problems.multiclass_batch import BatchDescent
+        from cornerstep.problems.multiclass_batch import BatchDescent, carried
         from cornerstep.problems.multiclass_block import BlockAscent
 
         name = "block" if self.solver == "auto" else self.solver
-        kept = getattr(self, "_state", None) if self.warm_start else None
-        signature = (
-            name == "block", problem.examples.n, problem.n_classes, problem.examples.size,
-            problem.examples.kernel, bool(problem.smoothing), problem.loss.whole,
-            problem.loss.rho.tobytes(),
-        )  # fmt: skip
-        state = kept[1] if kept is not None and kept[0] == signature else None
+        signature = self._signature(problem, name)
+        kept = self._state if self.warm_start else None
+        if kept is not None and kept[0] != signature:
+            kept = None
         if name == "block":
             rng = check_random_state(self.random_state)
             generator = np.random.default_rng(rng.randint(np.iinfo(np.int32).max))
-            solver: Any = BlockAscent(problem, generator, self.tol, state)
+            pool = None if kept is None else kept[2]
+            solver: Any = BlockAscent(problem, generator, self.tol, pool)
         else:
+            state = None if kept is None else carried(problem, kept[2], kept[1])
             solver = BatchDescent(problem, name, state)
         stopping = Stopping(0.0, self.tol, self.max_iter, self.time_limit)
         outcome = run(solver, stopping, verbose=self.verbose, title=f"MulticlassSVC, {name}")
-        self._state = (signature, solver.pool if name == "block" else solver.dual)
+        self._state = (signature, problem.scales, solver.pool if name == "block" else solver.dual)
         return solver, outcome
+
+    def _signature(self, problem: MulticlassProblem, name: str) -> tuple[Any, ...]:
+        """What two fits must share for the second to start from the dual state of the first."""
+        from joblib import hash as digest
+
+        from cornerstep.problems.multiclass_batch import keeps_duals
+
+        loss = problem.loss
+        shared = (problem.n_classes, digest(problem.labels), loss.whole, digest(loss.rho))
+        if name == "block" or keeps_duals(problem):
+            return (*shared, "block" if name == "block" else "dual points")
+        return (*shared, digest((problem.examples.data, loss.costs)))
 
     def _read_off(
         self, problem: MulticlassProblem, solver: Any, outcome: Outcome, used: Any
@@ -326,6 +351,10 @@ class MulticlassSVC(ClassifierMixin, BaseEstimator):
                 )
                 coefficients = spread @ coefficients
         self.dual_coef_ = coefficients
+        if problem.examples.kernel:
+            for name in ("coef_", "intercept_"):  # of an earlier fit with the linear kernel
+                self.__dict__.pop(name, None)
+            self._machine = sp.csr_array(solver.weights_coefficients())
         weights = problem.examples.weights(solver.weights_image())
         if weights is not None:
             if self.classes_.size == 2:
@@ -354,15 +383,20 @@ class MulticlassSVC(ClassifierMixin, BaseEstimator):
     def _scores(self, X: Any) -> FloatArray:
         """One column per class (one in all for two classes)."""
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        X = validate_data(
+            self,
+            X,
+            accept_sparse=self._accept_sparse(),
+            dtype=[np.float64, np.float32],
+            reset=False,
+        )
         if self.kernel == "linear":
             return np.asarray(X @ self.coef_.T) + self.intercept_
-        coefficients = self.dual_coef_[np.flatnonzero(self._used)]
         if self.kernel == "precomputed":
             matrix = X[:, np.flatnonzero(self._used)]
         else:
             matrix = self._kernel_matrix(X, self._fit_X)
-        scores = np.asarray((coefficients.T @ (matrix + self._constant()).T).T)
+        scores = np.asarray((self._machine.T @ (matrix + self._constant()).T).T)
         return scores[:, 1:] - scores[:, :1] if self.classes_.size == 2 else scores
 
     def decision_function(self, X: Any) -> FloatArray:
@@ -412,9 +446,7 @@ class MulticlassSVC(ClassifierMixin, BaseEstimator):
             scores = np.hstack([np.zeros_like(scores), scores])
         if k == 1:
             return self.classes_[scores.argmax(axis=1)][:, None]
-        top = np.argpartition(-scores, k - 1, axis=1)[:, :k]
-        order = np.take_along_axis(-scores, top, axis=1).argsort(axis=1, kind="stable")
-        return self.classes_[np.take_along_axis(top, order, axis=1)]
+        return self.classes_[np.argsort(-scores, axis=1, kind="stable")[:, :k]]
 
     def top_k_score(self, X: Any, y: Any, k: int = 5, sample_weight: Any = None) -> float:
         """The share of examples whose label is among the k classes with the largest scores.

@@ -88,9 +88,10 @@ def regularization_path(
     missing = {"C", "warm_start"} - set(estimator.get_params())
     if missing:
         raise TypeError(f"estimator must have {' and '.join(sorted(missing))}, got {estimator!r}")
-    ordered = np.sort(np.asarray(Cs, dtype=np.float64))
-    if ordered.ndim != 1 or ordered.size == 0 or not (ordered > 0).all():
+    given = np.asarray(Cs)
+    if given.ndim != 1 or given.size == 0 or given.dtype.kind not in "iuf" or not (given > 0).all():
         raise ValueError(f"Cs must be a sequence of positive numbers, got {Cs!r}")
+    ordered = np.sort(given.astype(np.float64))
     runner = clone(estimator).set_params(warm_start=True)
     fitted = []
     for C in ordered:

@@ -62,6 +62,11 @@ def add(rows, image, i, classes, amounts):
     """``w_classes[a] += amounts[a] x_i``."""
     kind, matrix, indptr, indices, values = rows
     if kind == CSR:
+        moving = 0
+        for a in range(classes.shape[0]):
+            moving += amounts[a] != 0.0
+        if moving == 0:
+            return
         for k in range(indptr[i], indptr[i + 1]):
             w = image[indices[k]]
             for a in range(classes.shape[0]):
@@ -86,11 +91,12 @@ def widest(starts):
 
 
 @njit(cache=True)
-def sweep(order, rows, image, pool, problem):
+def sweep(order, rows, image, pool, problem, gains):
     """Solve the blocks of the examples in ``order`` exactly, one after the other.
 
     Block i is the projection of ``(s_i q_i alpha_i - scores - Delta) / (s_i q_i + mu)``; the scores
-    of its own classes are all it reads.  Returns the increase of the dual objective.
+    of its own classes are all it reads.  Writes by how much each block increased the dual objective
+    to ``gains``, in the order of ``order``.
     """
     starts, classes, beta = pool
     labels, scales, norms, costs, mode, rho, whole, mu = problem
@@ -100,8 +106,8 @@ def sweep(order, rows, image, pool, problem):
     scratch = np.empty((2, width + 2))
     ordering, pools = np.empty(width + 1, np.int64), np.empty(width + 2, np.int64)
     named = np.empty(width + 1, np.int64)
-    increase = 0.0
     for position in range(order.shape[0]):
+        gains[position] = 0.0
         i = order[position]
         first = starts[i]
         count = starts[i + 1] - first
@@ -144,8 +150,7 @@ def sweep(order, rows, image, pool, problem):
             linear -= scores[count] * change
             square += change * change
             drift += after * after - before * before
-            increase += scales[i] * (linear - 0.5 * own * square - 0.5 * mu * drift)
-    return increase
+            gains[position] = scales[i] * (linear - 0.5 * own * square - 0.5 * mu * drift)
 
 
 @njit(cache=True)
@@ -222,7 +227,8 @@ def scan(scores, first, pool, problem, most, found, n_found):
                 row[classes[p]] = -np.inf
         row[y] = -np.inf
         k = 0
-        for j in range(m):
+        for turn in range(m):
+            j = (i + turn) % m  # ties go to other classes for other examples
             z = row[j]
             if z <= level:
                 continue

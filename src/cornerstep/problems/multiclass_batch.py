@@ -42,6 +42,31 @@ class DualState(NamedTuple):
         )
 
 
+def keeps_duals(problem: MulticlassProblem) -> bool:
+    """Whether the dual points themselves are needed."""
+    return bool(problem.smoothing) or problem.examples.kernel
+
+
+def carried(problem: MulticlassProblem, state: DualState, scales: FloatArray) -> DualState | None:
+    """The state, in this problem, of the dual points of one with the same labels and other scales.
+
+    Where only their image is kept, examples and costs must be the same too and all scales have
+    changed by one factor; else there is no such state.
+    """
+    if not keeps_duals(problem):
+        factors = problem.scales / scales
+        if np.ptp(factors) > 1e-12 * factors[0]:
+            return None
+        return DualState(factors[0] * state.image, factors[0] * state.linear, state.alpha)
+    image, linear = problem.examples.empty_image(problem.n_classes), 0.0
+    for block in problem.blocks():
+        coefficients = problem.scales[block, None] * state.alpha[block]
+        deltas = problem.loss.rows(block).deltas(problem.labels[block], problem.n_classes)
+        problem.examples.add_image(image, block, coefficients)
+        linear -= float(np.vdot(coefficients, deltas))
+    return DualState(image, linear, state.alpha)
+
+
 class BatchDescent:
     """Iterations on all examples at once, for the loop.
 
@@ -51,7 +76,7 @@ class BatchDescent:
     rule : str
         One of ``RULES``.
     state : DualState, optional
-        That of an earlier run on the same examples.
+        Where to start.
     """
 
     monotone = False
@@ -63,14 +88,16 @@ class BatchDescent:
         self.problem = problem
         self.rule = rule
         examples = problem.examples
-        self._keeps_duals = bool(problem.smoothing) or examples.kernel
+        self._keeps_duals = keeps_duals(problem)
         shape = (examples.n if self._keeps_duals else 0, problem.n_classes)
         nothing = DualState(examples.empty_image(problem.n_classes), 0.0, np.zeros(shape))
         self.dual = nothing if state is None else state
         self.primal = self.dual  # where P is taken; Pegasos parts the two
-        self.best_dual = self.dual_value(self.dual)
+        self.best, self.best_dual = self.dual, self.dual_value(self.dual)
         self._corner = nothing
         self._radius = math.inf
+        if rule == "projected-gradient":
+            self._radius = math.sqrt(problem.losses(nothing.image))  # |W*|² <= P(0)
         self._gap = 0.0
         self.t = 0
 
@@ -79,8 +106,12 @@ class BatchDescent:
         return self.primal
 
     def coefficients(self) -> FloatArray | None:
-        """``s_i alpha_i`` where the dual points are kept."""
-        return self.problem.scales[:, None] * self.dual.alpha if self._keeps_duals else None
+        """``s_i alpha_i`` of the best dual points, where they are kept."""
+        return self.problem.scales[:, None] * self.best.alpha if self._keeps_duals else None
+
+    def weights_coefficients(self) -> FloatArray | None:
+        """``s_i alpha_i`` of the point to return, where they are kept."""
+        return self.problem.scales[:, None] * self.primal.alpha if self._keeps_duals else None
 
     def weights_image(self) -> FloatArray:
         """The image of the point to return."""
@@ -106,13 +137,13 @@ class BatchDescent:
         square = self._square(self.primal)
         if self.rule == "projected-gradient":
             value = losses + 0.5 * square
-            if self.t == 0:
-                self._radius = math.sqrt(value)  # |W*|² <= P(0)
         else:
             # <grad, x - v> of the dual; with smoothing an upper bound of P - D
             self._gap = losses + square + self._ridge(self.dual.alpha) - self.dual.linear
             value = self.dual_value(self.dual) + self._gap
-        self.best_dual = max(self.best_dual, self.dual_value(self.dual))
+        dual = self.dual_value(self.dual)
+        if dual > self.best_dual:
+            self.best, self.best_dual = self.dual, dual
         return Look(value, max(value - self.best_dual, 0.0), extra=(self.best_dual,))
 
     def _find_corner(self) -> float:

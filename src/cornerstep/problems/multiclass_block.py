@@ -34,7 +34,13 @@ from cornerstep.vectors import FloatArray, IntArray
 _SWEEP_COST = {kernels.DENSE: 5.0, kernels.CSR: 1.0, kernels.GRAM: 1.0}
 _ROUND = 3.0  # sweeps of a round cost at most about this many looks ...
 _SWEEPS = 10  # ... and are at most this many
-_PLAIN_ROUNDS = 3  # rounds of sweeps alone, before second-order steps
+_ENOUGH = 0.0003  # a sweep that gains less than this share of what tol allows ends the round
+_EXTRA = 5  # classes that may join a pool each round, beyond those that the loss weighs
+_STILL = 0.02  # blocks that gain less than this share of the mean rest until the next round
+_PLAIN_ROUNDS = 3  # rounds of sweeps alone; then, once a round of them ...
+_SLOW = 0.8  # ... leaves more than this share of the gap, second-order steps
+_EFFORT = (10, 5, 100)  # conjugate gradient steps: at first, more each round, at most
+_NEWTON = (3, 10)  # Newton steps of a proximal step: at first (one more each time), at most
 _SMALL = 500  # weights few enough for a proximal step at any time
 
 
@@ -69,13 +75,14 @@ class BlockAscent:
         nothing = np.zeros(n + 1, np.int64), np.empty(0, np.int32), np.empty(0)
         self.pool = nothing if pool is None else pool
         self.image = problem.examples.image(self.coefficients())
-        self.best_image = self.image
+        self.best_image, self.best_pool = self.image, self.pool
         self.best_value = np.inf
         self.sweeps = self.rounds = 0
-        self._extra_classes = problem.loss.rho.size + 2
+        self._extra_classes = min(problem.loss.rho.size + _EXTRA, problem.n_classes)
         self._found = np.empty((n, self._extra_classes), np.int32)
         self._n_found = np.zeros(n, np.int64)
         self._dual = 0.0
+        self._gap, self._slow, self._seconds = np.inf, False, 0
         self._damping = 1e-2 * float((problem.scales * problem.examples.norms).mean())
 
     @property
@@ -83,8 +90,15 @@ class BlockAscent:
         return self
 
     def coefficients(self) -> Any:
-        """``s_i alpha_i`` as a sparse n x m matrix."""
-        starts, classes, beta = self.pool
+        """``s_i alpha_i`` of the dual points, the best so far, as a sparse n x m matrix."""
+        return self._coefficients(self.pool)
+
+    def weights_coefficients(self) -> Any:
+        """``s_i alpha_i`` of the point to return."""
+        return self._coefficients(self.best_pool)
+
+    def _coefficients(self, pool: tuple[Any, ...]) -> Any:
+        starts, classes, beta = pool
         problem = self.problem
         examples = np.repeat(np.arange(problem.examples.n), np.diff(starts))
         amounts = problem.scales[examples] * beta
@@ -116,11 +130,18 @@ class BlockAscent:
         value = losses + 0.5 * squared_norm(self.problem, self.image, self.pool)
         self._dual = self._dual_value()
         if value < self.best_value:
-            self.best_value, self.best_image = value, self.image.copy()
+            self._keep(value)
         return self._look()
+
+    def _keep(self, value: float) -> None:
+        """Take the W of the dual points, where P has this value, for the best one."""
+        # moves replace the pool and change the image in place
+        self.best_value, self.best_image, self.best_pool = value, self.image.copy(), self.pool
 
     def _look(self) -> Look:
         gap = max(self.best_value - self._dual, 0.0)
+        self._slow |= self.rounds >= _PLAIN_ROUNDS and gap > _SLOW * self._gap
+        self._gap = gap
         return Look(self.best_value, gap, extra=(self._dual, self.sweeps))
 
     def move(self) -> Move:
@@ -128,7 +149,7 @@ class BlockAscent:
         active = np.flatnonzero(np.diff(self.pool[0]))
         self._sweep(active)
         kind = "sweeps"
-        if self.rounds >= _PLAIN_ROUNDS:
+        if self._slow:
             kind = self._second_order(active)
         self.rounds += 1
         return Move(1.0, kind)
@@ -139,13 +160,17 @@ class BlockAscent:
         entries = self.pool[1].size + active.size
         cost = _SWEEP_COST[kind] * entries / (examples.n * self.problem.n_classes)
         spent, count = 0.0, 0
+        lively = active
         while count < _SWEEPS and (count < 2 or spent < _ROUND):
-            order = self.rng.permutation(active)
-            gain = kernels.sweep(order, examples.rows, self.image, self.pool, record)
-            spent += cost
+            order = self.rng.permutation(lively)
+            gains = np.empty(order.size)
+            kernels.sweep(order, examples.rows, self.image, self.pool, record, gains)
+            spent += cost * order.size / active.size
             count += 1
-            if gain <= 0.005 * self.target * abs(self._dual):
+            total = float(gains.sum())
+            if total <= _ENOUGH * self.target * abs(self._dual):
                 break
+            lively = order[gains > _STILL * total / order.size]
         self.sweeps += count
 
     def _second_order(self, active: IntArray) -> str:
@@ -153,17 +178,19 @@ class BlockAscent:
         problem = self.problem
         faces = Faces(problem, active, self.pool)
         if faces.dimension > self.image.size or self.image.size <= _SMALL:
-            image, beta = ProximalStep(
-                problem, active, self.image, self.pool, self._damping
-            ).solve()
+            image, beta = ProximalStep(problem, active, self.image, self.pool, self._damping).solve(
+                min(_NEWTON[0] + self._seconds, _NEWTON[1])
+            )
             step = float(dual_value(problem, image, (*self.pool[:2], beta)) > self._dual_value())
             kind = "proximal"
         else:
-            image, beta, step = face_step(problem, faces, self.image, self._damping)
+            effort = min(_EFFORT[0] + _EFFORT[1] * self._seconds, _EFFORT[2])
+            image, beta, step = face_step(problem, faces, self.image, self._damping, effort)
             kind = "newton"
         if step > 0:
             self.image, self.pool = image, (*self.pool[:2], beta)
         self._damping *= 0.3 if step == 1.0 else 4.0
+        self._seconds += 1
         return kind
 
     def certify(self, point: Any) -> Look:
@@ -171,11 +198,12 @@ class BlockAscent:
         problem = self.problem
         self.image = problem.examples.image(self.coefficients())
         self._dual = self._dual_value()
-        here = problem.losses(self.image) + 0.5 * squared_norm(self.problem, self.image, self.pool)
-        best = problem.losses(self.best_image) + 0.5 * float(
-            np.vdot(self.best_image, self.best_image)
-        )
-        self.best_value = best
-        if here <= best:
-            self.best_value, self.best_image = here, self.image.copy()
+        self.best_image = problem.examples.image(self.weights_coefficients())
+        self.best_value = self._primal_value(self.best_image, self.best_pool)
+        here = self._primal_value(self.image, self.pool)
+        if here <= self.best_value:
+            self._keep(here)
         return self._look()
+
+    def _primal_value(self, image: FloatArray, pool: tuple[Any, ...]) -> float:
+        return self.problem.losses(image) + 0.5 * squared_norm(self.problem, image, pool)

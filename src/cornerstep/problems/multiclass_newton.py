@@ -26,9 +26,7 @@ from cornerstep.kernels import multiclass as kernels
 from cornerstep.problems.multiclass import MulticlassProblem
 from cornerstep.vectors import FloatArray, IntArray
 
-_NEWTON_STEPS = 10
 _CG_STEPS = 100
-_FACE_CG_STEPS = 50
 _CG_ACCURACY = 0.1  # of a Newton system, relative to its right-hand side
 _SUFFICIENT = 1e-4  # share of the promised decrease that a step must achieve
 
@@ -110,16 +108,16 @@ class Faces:
 
 
 def face_step(
-    problem: MulticlassProblem, faces: Faces, image: FloatArray, damping: float
+    problem: MulticlassProblem, faces: Faces, image: FloatArray, damping: float, effort: int
 ) -> tuple[FloatArray, FloatArray, float]:
     """Try a damped Newton step of the dual on the face.
 
-    Returns the image and beta that it leads to (the old ones if no step increases D) and the size
-    of the step.
+    The Newton system gets at most ``effort`` conjugate gradient steps.  Returns the image and beta
+    that the step leads to (the old ones if none increases D) and its size.
     """
     record, rows = problem.record, problem.examples.rows
     pool = faces.pool
-    v = _damped_newton(problem, faces, image, damping)
+    v = _damped_newton(problem, faces, image, damping, effort)
     before = dual_value(problem, image, pool)
     step = 1.0
     while step > 1e-3:
@@ -132,7 +130,7 @@ def face_step(
 
 
 def _damped_newton(
-    problem: MulticlassProblem, faces: Faces, image: FloatArray, damping: float
+    problem: MulticlassProblem, faces: Faces, image: FloatArray, damping: float, effort: int
 ) -> FloatArray:
     """Conjugate gradients for ``(Q + (mu + damping)/s) v = gradient of D`` on the face."""
     residual = np.empty(faces.size)
@@ -142,7 +140,7 @@ def _damped_newton(
     solution = np.zeros(faces.size)
     direction = residual.copy()
     square = first = float(residual @ residual)
-    for _ in range(_FACE_CG_STEPS):
+    for _ in range(effort):
         if square <= _CG_ACCURACY**2 * first:
             break
         between = np.zeros_like(image)
@@ -185,12 +183,12 @@ class ProximalStep:
         self.damping = damping
         self.start = Weights(image, pool[2])
 
-    def solve(self) -> tuple[FloatArray, FloatArray]:
-        """The image and beta of the proximal point, or as near as the limits allow."""
+    def solve(self, effort: int) -> tuple[FloatArray, FloatArray]:
+        """The image and beta of the proximal point, or as near as ``effort`` Newton steps get."""
         weights = self.start
         value, fresh = self._smooth(weights)
         first = 0.0
-        for _ in range(_NEWTON_STEPS):
+        for _ in range(effort):
             gradient = weights.plus(self._made_of(fresh), -1.0)
             direction = self._newton_direction(gradient, fresh)
             slope = inner(self.problem, self.pool, gradient, direction)
