@@ -8,6 +8,8 @@ from pathlib import Path
 import joblib
 from rich.console import Console
 
+from benchmarks import data
+from benchmarks.core import Settings
 from benchmarks.runner import RESULTS, run, write
 from benchmarks.suites import NAMES, load
 from benchmarks.table import show
@@ -28,17 +30,41 @@ def main() -> None:
     parser.add_argument(
         "--plot", type=Path, metavar="DIR", help="draw the plots of a benchmark into DIR"
     )
+    parser.add_argument(
+        "--only", type=lambda words: tuple(words.split(",")), default=(), metavar="WORD,...",
+        help="only the datasets whose name contains one of these words",
+    )  # fmt: skip
+    parser.add_argument(
+        "--full", action="store_true", help="all of multiclass and losses_time, 20 splits: slow"
+    )
+    parser.add_argument(
+        "--limit", type=float, metavar="SECONDS",
+        help="end a run of LIBLINEAR after that time (20, with --full 120)",
+    )  # fmt: skip
+    parser.add_argument("--iterations", type=int, metavar="K", help="of the mcsvm experiments")
+    parser.add_argument("--splits", type=int, metavar="K", help="of mcsvm_table1")
     options = parser.parse_args()
+    settings = Settings(
+        options.only, options.full, options.limit, options.iterations, options.splits
+    )
     if unknown := set(options.names) - set(NAMES):
         parser.error(f"NAME must be one of {', '.join(NAMES)}, got {', '.join(unknown)}")
     console = Console(width=max(150, Console().width), highlight=False)
     for name in options.names or [name for name in NAMES if not load(name).slow]:
-        benchmark = load(name)
+        benchmark = load(name, settings)
+        if not benchmark.datasets:
+            console.print(f"{name} skipped: it has no dataset called {', '.join(options.only)}")
+            continue
+        if benchmark.real_data and data.folder() is None:
+            console.print(f"{name} skipped: {data.WHAT_TO_SET}")
+            continue
         console.print(f"[dim]running {name}[/dim]")
         rows = []
         for setting in options.threads:
             threads = 1 if setting == "1" else joblib.cpu_count()
-            rows += run(name, threads, options.repeat, paths=options.plot is not None)
+            rows += run(name, threads, options.repeat, options.plot is not None, settings)
+        if not rows:
+            continue
         show(benchmark, rows, console)
         files = write(name, rows, RESULTS)
         if options.plot is not None and benchmark.plot is not None:

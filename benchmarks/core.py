@@ -16,8 +16,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
 #: Named numbers that a judge found, such as ``{"f": 0.1, "gap": 3e-8, "violation": 0.0}``.
 Measures = dict[str, float]
 
@@ -30,12 +28,45 @@ class Dataset:
     build: Callable[[], Any]
 
 
+class UnavailableError(Exception):
+    """Raised by a dataset that cannot be built here; the message says what is missing."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the command line may ask of a benchmark; each uses those that it names.
+
+    Attributes
+    ----------
+    only : tuple of str
+        Keep the datasets whose name contains one of these words.
+    full : bool
+        Everything, rather than the part that is quick.
+    limit : float or None
+        Seconds after which one run of a peer is ended.
+    iterations, splits : int or None
+        How many of them, for the experiments that count them.
+    """
+
+    only: tuple[str, ...] = ()
+    full: bool = False
+    limit: float | None = None
+    iterations: int | None = None
+    splits: int | None = None
+
+
 class Answer(NamedTuple):
-    """Where a solver ended up, after how many iterations, and why it stopped."""
+    """Where a solver ended up, after how many iterations, and why it stopped.
+
+    ``work`` counts what else it did (sweeps, ...).  ``seconds`` is for a solve that ran in a
+    process of its own, timed there: it then stands in for the runner's clock.
+    """
 
     point: Any
     iterations: int | None = None
     stopped: str = ""
+    work: Measures = {}  # noqa: RUF012 - never changed
+    seconds: float | None = None
 
 
 class Recorder:
@@ -46,9 +77,13 @@ class Recorder:
         self.kept: list[tuple[int, float, Any]] = []
         self._next = 0.0
 
-    def __call__(self, iteration: int, seconds: float, point: np.ndarray) -> None:
+    def due(self, iteration: int) -> bool:
+        """Whether a point of this iteration would be kept."""
+        return iteration >= self._next
+
+    def __call__(self, iteration: int, seconds: float, point: Any) -> None:
         """Offer a point; it is copied if it is kept."""
-        if iteration >= self._next:
+        if self.due(iteration):
             self.kept.append((iteration, seconds, point.copy()))
             self._next = max(iteration + 1, iteration * self.factor)
 
@@ -134,7 +169,8 @@ class Benchmark:
     baseline : str
         The solver whose time the ratios are taken against.
     repeat, patience : int, float
-        Solve ``repeat`` times, but not again once ``patience`` seconds are spent.
+        Solve ``repeat`` times, but not again once ``patience`` seconds are spent.  With 0 the solve
+        that records the path, if there is one, is the only one, and the timed one.
     memory : bool
         Whether to solve once more, untimed, for the peak of allocated bytes.
     shown : tuple of str
@@ -148,6 +184,10 @@ class Benchmark:
         Whether the plot needs ``row.path``: points of one more solve, judged.
     slow : bool
         Whether ``python -m benchmarks`` without a name leaves it out.
+    real_data : bool
+        Whether it reads the folder of :mod:`benchmarks.data`.
+    compact : bool
+        One table with all datasets, times in seconds, rather than one table each.
     """
 
     name: str
@@ -168,6 +208,8 @@ class Benchmark:
     plot: Callable[[list[Row], Path], list[Path]] | None = None
     paths: bool = False
     slow: bool = False
+    real_data: bool = False
+    compact: bool = False
 
     def solved(self, measures: Measures) -> bool:
         """Whether the judge's measure reaches the target (to a thousandth: rounding differs)."""

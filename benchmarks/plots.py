@@ -27,6 +27,9 @@ _STYLES: dict[str, tuple[str, str]] = {
     "copt fw": ("#888888", ":"),
     "di-pairwise-schedule": ("#0072B2", "-."),
     "di-away-schedule": ("#D55E00", "-."),
+    "projected-gradient": ("#E69F00", "--"),
+    "fw-open-loop": ("#56B4E9", "-."),
+    "block": ("#D55E00", "-"),
 }
 _LABELS = {"iteration": "iterations", "seconds": "seconds"}
 _LOOK: Any = {
@@ -107,6 +110,40 @@ def bars(values: Mapping[str, Mapping[str, float]], file: Path, title: str, quan
             axis.margins(x=0.18)
         axes[0, 0].invert_yaxis()
         figure.suptitle(title, x=0.01, ha="left", fontsize=12)
+        figure.savefig(file, dpi=150)
+        plt.close(figure)
+    return file
+
+
+def grid(rows: list[Row], file: Path, title: str, across: str, down: tuple[str, ...]) -> Path:
+    """Judged measures ``down`` against ``across``, log scales; a column of panels a dataset."""
+    rows = [row for row in rows if row.path and row.threads == rows[0].threads]
+    datasets = list(dict.fromkeys(row.dataset for row in rows))
+    shape = (len(down), max(len(datasets), 1))
+    with plt.rc_context(_LOOK):
+        figure, axes = plt.subplots(
+            *shape, figsize=(max(3.6 * shape[1] + 0.6, 7.0), 2.8 * shape[0] + 0.9), sharex="col",
+            squeeze=False, layout="constrained",
+        )  # fmt: skip
+        for column, dataset in enumerate(datasets):
+            some = [row for row in rows if row.dataset == dataset]
+            floor = min(row.path[-1].get("bound gap", 0.0) for row in some)
+            for axis, measure in zip(axes[:, column], down, strict=True):
+                for row in some:
+                    colour, line = _STYLES.get(row.solver, ("#444444", "-"))
+                    points = [(point[across], point[measure]) for point in row.path]
+                    shown = np.array([point for point in points if min(point) > 0] or [(1, np.nan)])
+                    axis.plot(*shown.T, color=colour, linestyle=line, label=row.solver, lw=1.6)
+                if measure == "error" and floor > 0:  # below it the bound, not the point, is off
+                    axis.axhline(floor, color="#999999", linewidth=0.8, zorder=1)
+                axis.set(xscale="log", yscale="log")
+                if column == 0:
+                    axis.set_ylabel({"error": "objective error", "gap": "duality gap"}[measure])
+            axes[0, column].set_title(dataset.split(": ")[-1])
+            axes[-1, column].set_xlabel(_LABELS[across])
+        figure.suptitle(title, x=0.01, ha="left", fontsize=12)
+        handles, labels = axes[0, 0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=max(len(labels), 1))
         figure.savefig(file, dpi=150)
         plt.close(figure)
     return file

@@ -21,7 +21,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks.core import Benchmark, Dataset, Recorder, Row, Run, Solver
+from benchmarks.core import (
+    Answer,
+    Benchmark,
+    Dataset,
+    Recorder,
+    Row,
+    Settings,
+    Solver,
+    UnavailableError,
+)
 from benchmarks.suites import load
 
 ROOT = Path(__file__).parents[1]
@@ -33,7 +42,13 @@ _THREAD_VARIABLES = (
 )  # fmt: skip
 
 
-def run(name: str, threads: int, repeat: int | None = None, paths: bool = False) -> list[Row]:
+def run(
+    name: str,
+    threads: int,
+    repeat: int | None = None,
+    paths: bool = False,
+    settings: Settings = Settings(),  # noqa: B008 - frozen
+) -> list[Row]:
     """Measure benchmark ``name`` in a process of its own that uses ``threads`` threads."""
     environment = os.environ | dict.fromkeys(_THREAD_VARIABLES, str(threads))
     with tempfile.TemporaryDirectory() as folder:
@@ -42,6 +57,7 @@ def run(name: str, threads: int, repeat: int | None = None, paths: bool = False)
         command += ["--threads", str(threads)]
         command += ["--repeat", str(repeat)] if repeat else []
         command += ["--paths"] if paths else []
+        command += ["--settings", json.dumps(asdict(settings))]
         subprocess.run(command, env=environment, cwd=ROOT, check=True)
         return [Row(**row) for row in json.loads(out.read_text())]
 
@@ -50,7 +66,11 @@ def measure(benchmark: Benchmark, threads: int, repeat: int, paths: bool) -> lis
     """Every solver on every dataset it applies to."""
     rows = []
     for dataset in benchmark.datasets:
-        problem = dataset.build()
+        try:
+            problem = dataset.build()
+        except UnavailableError as reason:
+            print(f"  {dataset.name} left out: {reason}", file=sys.stderr, flush=True)
+            continue
         bare = _yardstick(benchmark, problem)
         for solver in benchmark.solvers:
             if not solver.applies(problem):
@@ -60,6 +80,9 @@ def measure(benchmark: Benchmark, threads: int, repeat: int, paths: bool) -> lis
             row = _measure_one(benchmark, dataset, problem, solver, threads, repeat, paths)
             row.yardstick_seconds = bare
             rows.append(row)
+            if benchmark.slow:
+                said = f"  {dataset.name}, {solver.name}: {row.median:.3g} s {row.stopped}"
+                print(said, file=sys.stderr, flush=True)
     return rows
 
 
@@ -80,30 +103,35 @@ def _measure_one(
         start = time.perf_counter()
         solve = solver.prepare(problem)
         row.setup_seconds = time.perf_counter() - start
-        while len(row.seconds) < repeat and sum(row.seconds) <= benchmark.patience:
+        recorder = Recorder() if paths and repeat == 0 else None
+        while len(row.seconds) < max(repeat, 1) and sum(row.seconds) <= benchmark.patience:
             gc.collect()
             start = time.perf_counter()
-            answer = solve(None)
-            row.seconds.append(time.perf_counter() - start)
+            answer = solve(recorder)
+            wall = time.perf_counter() - start
+            row.seconds.append(wall if answer.seconds is None else answer.seconds)
         row.iterations, row.stopped = answer.iterations, answer.stopped
-        row.measures = benchmark.judge(problem, answer.point)
+        row.measures = answer.work | benchmark.judge(problem, answer.point)
         row.solved = benchmark.solved(row.measures)
-        del answer
+        if paths and recorder is None:
+            recorder = Recorder()
+            start = time.perf_counter()
+            answer = solve(recorder)
+            wall = time.perf_counter() - start
+        if recorder is not None:
+            row.path = _path(benchmark, problem, recorder, answer, wall)
+        del answer, recorder
         if benchmark.memory and row.solved:
             row.peak_bytes = _peak_bytes(lambda: solve(None))
-        if paths:
-            row.path = _path(benchmark, problem, solve)
     except Exception as error:  # one broken solver must not hide the others
         row.stopped, row.solved = f"{type(error).__name__}: {error}", False
     return row
 
 
-def _path(benchmark: Benchmark, problem: Any, solve: Run) -> list[dict[str, float]]:
-    """One more solve, its points judged along the way and at the end."""
-    recorder = Recorder()
-    start = time.perf_counter()
-    answer = solve(recorder)
-    seconds = time.perf_counter() - start
+def _path(
+    benchmark: Benchmark, problem: Any, recorder: Recorder, answer: Answer, seconds: float
+) -> list[dict[str, float]]:
+    """The points of a recorded solve, judged along the way and at the end."""
     last = [(answer.iterations or 0, seconds, answer.point)]
     return [
         {"iteration": iteration, "seconds": seconds} | benchmark.judge(problem, point)
@@ -127,12 +155,16 @@ def _yardstick(benchmark: Benchmark, problem: Any) -> float | None:
     if benchmark.yardstick is None:
         return None
     operation = benchmark.yardstick.prepare(problem)
+    start = time.perf_counter()
+    operation()
+    once = time.perf_counter() - start
+    batches, size = (15, 20) if once < 0.01 else (5, 1)
     times = []
-    for _ in range(15):
+    for _ in range(batches):
         start = time.perf_counter()
-        for _ in range(20):
+        for _ in range(size):
             operation()
-        times.append((time.perf_counter() - start) / 20)
+        times.append((time.perf_counter() - start) / size)
     return sorted(times)[len(times) // 2]
 
 
@@ -165,8 +197,11 @@ def main() -> None:
     parser.add_argument("--threads", type=int, required=True)
     parser.add_argument("--repeat", type=int)
     parser.add_argument("--paths", action="store_true")
+    parser.add_argument("--settings", default="{}")
     options = parser.parse_args()
-    benchmark = load(options.name)
+    settings = json.loads(options.settings)
+    settings["only"] = tuple(settings.get("only", ()))
+    benchmark = load(options.name, Settings(**settings))
     repeat = options.repeat or benchmark.repeat
     paths = options.paths and benchmark.paths
     rows = measure(benchmark, options.threads, repeat, paths)

@@ -1,4 +1,4 @@
-"""Tables: one per dataset and thread setting, with ratios against the baseline and the peers."""
+"""Tables: one per dataset or one for all, with ratios against the baseline and the peers."""
 
 from __future__ import annotations
 
@@ -18,16 +18,18 @@ Cell = Callable[[Row], str]
 def show(benchmark: Benchmark, rows: list[Row], console: Console) -> None:
     """Print the tables and notes of a benchmark."""
     console.print(f"\n[bold]{benchmark.name}[/bold]: {benchmark.title}")
-    for (dataset, threads), group in groupby(rows, lambda row: (row.dataset, row.threads)):
+    for (dataset, threads), group in groupby(
+        rows, lambda row: ("" if benchmark.compact else f"{row.dataset}, ", row.threads)
+    ):
         some = list(group)
         plural = "" if threads == 1 else "s"
         table = Table(
-            title=f"{dataset}, {threads} thread{plural}", title_justify="left", box=None,
+            title=f"{dataset}{threads} thread{plural}", title_justify="left", box=None,
             pad_edge=False, padding=(0, 2, 0, 0),
         )  # fmt: skip
         columns = _columns(benchmark, some)
         for heading in columns:
-            left = heading in ("solver", "stopped")
+            left = heading in ("dataset", "solver", "stopped")
             table.add_column(heading, justify="left" if left else "right", no_wrap=True)
         for row in some:
             table.add_row(*(cell(row) for cell in columns.values()))
@@ -44,24 +46,32 @@ def show(benchmark: Benchmark, rows: list[Row], console: Console) -> None:
 
 def _columns(benchmark: Benchmark, rows: list[Row]) -> dict[str, Cell]:
     """Headings and how to fill them; columns that would be empty are left out."""
-    base = next((row for row in rows if row.solver == benchmark.baseline), None)
-    columns: dict[str, Cell] = {"solver": lambda row: row.solver}
+    bases = {row.dataset: row for row in rows if row.solver == benchmark.baseline}
+    columns: dict[str, Cell] = {}
+    if benchmark.compact:
+        columns["dataset"] = lambda row: row.dataset
+    columns["solver"] = lambda row: row.solver
     if any(row.iterations is not None for row in rows):
         columns["iterations"] = lambda row: "" if row.iterations is None else f"{row.iterations:,}"
-    columns["ms"] = lambda row: _bound(row) + _number(1e3 * row.median)
+    unit, scale = ("s", 1.0) if benchmark.compact else ("ms", 1e3)
+    columns[unit] = lambda row: _bound(row) + _number(scale * row.median)
     if any(len(row.seconds) > 1 for row in rows):
-        columns["min ms"] = lambda row: _number(1e3 * row.best)
+        columns[f"min {unit}"] = lambda row: _number(scale * row.best)
     if any(row.iterations for row in rows):
         columns["ms/it"] = lambda row: _number(1e3 * row.per_iteration)
-    if base is not None and len(rows) > 1:
-        columns[f"/ {base.solver}"] = lambda row: _bound(row) + _ratio(row.median, base.median)
+    if bases and len(rows) > len(bases):
+        columns[f"/ {benchmark.baseline}"] = lambda row: (
+            _bound(row) + _ratio(row.median, bases[row.dataset].median)
+            if row.dataset in bases else ""
+        )  # fmt: skip
     yardstick = benchmark.yardstick
     if yardstick is not None:
         columns[f"it / {yardstick.name}"] = lambda row: _ratio(
             row.per_iteration, row.yardstick_seconds
         )
     for measure in benchmark.shown:
-        columns[measure] = partial(_measure, measure)
+        if not benchmark.compact or any(measure in row.measures for row in rows):
+            columns[measure] = partial(_measure, measure)
     if any(row.peak_bytes is not None for row in rows):
         columns["peak kB"] = lambda row: (
             "" if row.peak_bytes is None else f"{row.peak_bytes / 1e3:,.0f}"
@@ -111,4 +121,6 @@ def _measure(name: str, row: Row) -> str:
     value = row.measures.get(name)
     if value is None:
         return ""
-    return f"{value:,.0f}" if value == round(value) != 0 else f"{value:.1e}"
+    if value == round(value) != 0 and math.isfinite(value):
+        return f"{value:,.0f}"
+    return f"{value:.1e}"

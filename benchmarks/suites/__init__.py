@@ -1,10 +1,14 @@
-"""The benchmarks by name.  A new one is a module here that defines ``BENCHMARK``."""
+"""The benchmarks by name.
+
+A new one is a module here that defines ``BENCHMARK``, or ``build(settings)`` which returns one.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib import import_module
 
-from benchmarks.core import Benchmark
+from benchmarks.core import Benchmark, Settings
 
 _MODULES = {
     "frank_wolfe": "frank_wolfe",
@@ -12,11 +16,25 @@ _MODULES = {
     "table1": "table1",
     "memory": "memory",
     "import": "import_time",
+    "multiclass": "multiclass",
+    "losses_time": "losses_time",
+    "fw_iteration": "fw_iteration",
+    "mcsvm_figures": "mcsvm_figures",
+    "mcsvm_table1": "mcsvm_table1",
+    "mcsvm_table2": "mcsvm_table2",
 }
 
 NAMES = tuple(_MODULES)
 
 
-def load(name: str) -> Benchmark:
-    """The benchmark called ``name``."""
-    return import_module(f"benchmarks.suites.{_MODULES[name]}").BENCHMARK
+def load(name: str, settings: Settings = Settings()) -> Benchmark:  # noqa: B008 - frozen
+    """The benchmark called ``name``, with the datasets that ``settings.only`` keeps."""
+    module = import_module(f"benchmarks.suites.{_MODULES[name]}")
+    benchmark: Benchmark = module.build(settings) if hasattr(module, "build") else module.BENCHMARK
+    if not settings.only:
+        return benchmark
+    kept = tuple(
+        dataset for dataset in benchmark.datasets
+        if any(word in dataset.name for word in settings.only)
+    )  # fmt: skip
+    return replace(benchmark, datasets=kept)

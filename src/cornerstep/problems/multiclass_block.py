@@ -189,7 +189,7 @@ class BlockAscent:
             kind = "newton"
         if step > 0:
             self.image, self.pool = image, (*self.pool[:2], beta)
-        self._damping *= 0.3 if step == 1.0 else 4.0
+        self._damping *= 0.1 if step == 1.0 else 4.0
         self._seconds += 1
         return kind
 
