@@ -25,6 +25,8 @@ from cornerstep.problems.examples import Examples, KernelExamples
 from cornerstep.problems.multiclass import MulticlassProblem
 from cornerstep.vectors import FloatArray, IntArray
 
+_SINGLE = 1e-5  # from this tol on, sweeps may read the data in float32
+
 SOLVERS = ("auto", "block", "fw", "fw-open-loop", "projected-gradient")
 KERNELS = ("linear", "rbf", "poly", "sigmoid", "precomputed")
 
@@ -259,7 +261,8 @@ class MulticlassSVC(ClassifierMixin, BaseEstimator):
                     if sp.issparse(rows)
                     else np.hstack([rows, constant])
                 )
-            return Examples(rows)
+            sweeps = self.solver in ("auto", "block")
+            return Examples(rows, single=sweeps and self.tol >= _SINGLE)
         if self.kernel == "precomputed":
             if X.shape[0] != X.shape[1]:
                 raise ValueError(f"X must be a square kernel matrix, got shape {X.shape}")

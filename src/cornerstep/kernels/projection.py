@@ -89,12 +89,55 @@ def _pool(values, place, b_y, rho, scale, offsets, starts):
 
 
 @_exactly
+def _project_simplex(c, b_y, cap, beta, ordered):
+    """The *each* family with one weight: ``beta >= 0, sum beta <= cap``.
+
+    ``beta_j = max(0, c_j - tau)``, tau from ``sum beta = tau + b_y`` or, if that exceeds the cap,
+    from ``sum beta = cap``.
+    """
+    count = 0
+    for j in range(c.shape[0]):
+        beta[j] = 0.0
+        if c[j] + b_y > 0.0:  # the others get nothing
+            k = count
+            while k > 0 and ordered[k - 1] < c[j]:
+                ordered[k] = ordered[k - 1]
+                k -= 1
+            ordered[k] = c[j]
+            count += 1
+    if count == 0:
+        return
+    largest = ordered[0]
+    head, t = 0.0, 0.0  # sums of differences, t = sum beta
+    for k in range(count):
+        head += ordered[k] + b_y
+        t = head / (k + 2)
+        if k + 1 == count or ordered[k + 1] + b_y <= t:
+            break
+    if t <= cap:
+        for j in range(c.shape[0]):
+            beta[j] = max(0.0, c[j] + b_y - t)
+        return
+    head, t = 0.0, 0.0
+    for k in range(count):
+        head += ordered[k] - largest
+        t = (head - cap) / (k + 1)
+        if k + 1 == count or ordered[k + 1] - largest <= t:
+            break
+    for j in range(c.shape[0]):
+        beta[j] = max(0.0, (c[j] - largest) - t)
+
+
+@_exactly
 def project_each(c, b_y, rho, beta, scratch, order, starts):
     """Project for the *each* family; ``scratch`` has two rows as long as c.
 
     ``rho`` may be longer or shorter than c: entries beyond its end are 0.
     """
     n = c.shape[0]
+    if rho.shape[0] == 1:
+        _project_simplex(c, b_y, rho[0], beta, scratch[0])
+        return
     sort_decreasing(c, order)
     above, most = scratch[0, :n], scratch[1, :n]
     for j in range(n):

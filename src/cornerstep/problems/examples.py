@@ -24,22 +24,25 @@ class Examples:
     Parameters
     ----------
     X : array or CSR matrix of shape (n, d)
+    single : bool, default=False
+        Keep a float32 copy for sweeps and scans, which read half as much then.  What is called
+        exact, and with it every certificate, still comes from X.
     """
 
     kernel = False
 
-    def __init__(self, X: Any) -> None:
+    def __init__(self, X: Any, *, single: bool = False) -> None:
         self.sparse = sp.issparse(X)
         self.data: Any = sp.csr_array(X) if self.sparse else np.ascontiguousarray(X)
         self.n, self.size = self.data.shape
+        self.quick = self.data.astype(np.float32, copy=False) if single else self.data
 
     @cached_property
     def rows(self) -> tuple[Any, ...]:
         """The examples as the compiled sweeps take them."""
+        X = self.quick
         if not self.sparse:
-            empty = np.empty(0, dtype=self.data.dtype)
-            return DENSE, self.data, _NO_POINTERS, _NO_POINTERS, empty
-        X = self.data
+            return DENSE, X, _NO_POINTERS, _NO_POINTERS, np.empty(0, dtype=X.dtype)
         return CSR, np.empty((0, 0), dtype=X.dtype), X.indptr, X.indices, X.data
 
     @cached_property
@@ -66,10 +69,10 @@ class Examples:
 
         In the precision of the data, or with ``exact`` in float64 throughout.
         """
-        rows = self.data[block]
         if exact:
-            rows = rows.astype(np.float64, copy=False)
+            rows = self.data[block].astype(np.float64, copy=False)
         else:
+            rows = self.quick[block]
             image = image.astype(rows.dtype, copy=False)
         return np.asarray(rows @ image if self.sparse else rows @ image.T, dtype=np.float64)
 
