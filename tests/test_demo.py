@@ -1,6 +1,6 @@
 """The demonstration trains certified models and writes a page that stands alone."""
 
-from cornerstep import demo
+from cornerstep import Status, demo
 
 
 def test_demo_trains_certified_models_and_reports_them(tmp_path, capsys):
@@ -15,6 +15,6 @@ def test_demo_trains_certified_models_and_reports_them(tmp_path, capsys):
 def test_demo_models_are_good_and_proven():
     for train in demo.MODELS:
         model = train(0)
-        assert model.result.success
+        assert model.status is Status.SOLVED
         assert model.relative_gap <= 1e-5
         assert model.score > (0.3 if model.score_name == "R²" else 0.9)

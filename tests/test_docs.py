@@ -4,6 +4,7 @@ import doctest
 import importlib
 import pkgutil
 import re
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ import cornerstep
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
-BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^( *)```python\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 MODULES = [
     name
     for _, name, _ in pkgutil.walk_packages(cornerstep.__path__, "cornerstep.")
@@ -26,8 +27,8 @@ def test_python_blocks_run(page, tmp_path, monkeypatch):
     matplotlib.use("Agg")
     monkeypatch.chdir(tmp_path)
     namespace = {"__name__": "__docs__"}
-    for block in BLOCK.findall(page.read_text(encoding="utf-8")):
-        exec(compile(block, str(page), "exec"), namespace)
+    for _, block in BLOCK.findall(page.read_text(encoding="utf-8")):
+        exec(compile(textwrap.dedent(block), str(page), "exec"), namespace)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -35,7 +35,7 @@ class Examples:
         self.sparse = sp.issparse(X)
         self.data: Any = sp.csr_array(X) if self.sparse else np.ascontiguousarray(X)
         self.n, self.size = self.data.shape
-        self.quick = self.data.astype(np.float32, copy=False) if single else self.data
+        self.quick: Any = self.data.astype(np.float32, copy=False) if single else self.data
 
     @cached_property
     def rows(self) -> tuple[Any, ...]:
