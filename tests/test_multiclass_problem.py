@@ -202,7 +202,8 @@ def test_frank_wolfe_gap_bounds_the_smoothed_gap(kind, smoothing):
 @pytest.mark.parametrize("data", ["dense", "csr", "gram"])
 def test_block_trace_is_monotone(kind, smoothing, data):
     trace = draw(kind, smoothing).fit(data, solver="block", tol=1e-9).trace_
-    slack = 1e-12 * np.abs(trace["dual"]).max()
+    # Rounds read the data in float32 until the gap is small: the trace is that exact, no more.
+    slack = 1e-6 * np.abs(trace["dual"]).max()
     assert (np.diff(trace["dual"]) >= -slack).all()
     assert (np.diff(trace["value"]) <= slack).all()
     assert (trace["gap"] >= 0).all()

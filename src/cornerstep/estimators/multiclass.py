@@ -25,8 +25,6 @@ from cornerstep.problems.examples import Examples, KernelExamples
 from cornerstep.problems.multiclass import MulticlassProblem
 from cornerstep.vectors import FloatArray, IntArray
 
-_SINGLE = 1e-5  # from this tol on, sweeps may read the data in float32
-
 SOLVERS = ("auto", "block", "fw", "fw-open-loop", "projected-gradient")
 KERNELS = ("linear", "rbf", "poly", "sigmoid", "precomputed")
 
@@ -262,7 +260,7 @@ class MulticlassSVC(ClassifierMixin, BaseEstimator):
                     else np.hstack([rows, constant])
                 )
             sweeps = self.solver in ("auto", "block")
-            return Examples(rows, single=sweeps and self.tol >= _SINGLE)
+            return Examples(rows, single=sweeps)
         if self.kernel == "precomputed":
             if X.shape[0] != X.shape[1]:
                 raise ValueError(f"X must be a square kernel matrix, got shape {X.shape}")
@@ -369,8 +367,9 @@ class MulticlassSVC(ClassifierMixin, BaseEstimator):
             )
             self.coef_ = np.ascontiguousarray(weights[:, :-1] if self.fit_intercept else weights)
         self.objective_ = outcome.look.value
-        self.dual_objective_ = outcome.lower_bound
-        self.gap_ = max(self.objective_ - self.dual_objective_, 0.0)
+        # not the best bound seen on the way: sweeps may have read rounded data
+        self.dual_objective_ = outcome.look.value - outcome.look.gap
+        self.gap_ = outcome.look.gap
         self.relative_gap_ = self.gap_ / self.objective_ if self.objective_ > 0 else 0.0
         self.status_ = outcome.status
         self.n_iter_ = max(outcome.n_iter, 1)

@@ -37,6 +37,16 @@ class Examples:
         self.n, self.size = self.data.shape
         self.quick: Any = self.data.astype(np.float32, copy=False) if single else self.data
 
+    @property
+    def is_single(self) -> bool:
+        """Whether sweeps and scans read a rounded copy."""
+        return self.quick is not self.data
+
+    def use_double(self) -> None:
+        """Give up the float32 copy."""
+        self.quick = self.data
+        self.__dict__.pop("rows", None)
+
     @cached_property
     def rows(self) -> tuple[Any, ...]:
         """The examples as the compiled sweeps take them."""
@@ -97,6 +107,10 @@ class KernelExamples:
     """
 
     kernel = True
+    is_single = False
+
+    def use_double(self) -> None:
+        """A kernel matrix is in float64 already."""
 
     def __init__(self, K: FloatArray) -> None:
         self.data = np.ascontiguousarray(K, dtype=np.float64)

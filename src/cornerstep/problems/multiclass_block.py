@@ -41,6 +41,8 @@ _PLAIN_ROUNDS = 3  # rounds of sweeps alone; then, once a round of them ...
 _SLOW = 0.8  # ... leaves more than this share of the gap, second-order steps
 _EFFORT = (10, 5, 100)  # conjugate gradient steps: at first, more each round, at most
 _NEWTON = (3, 10)  # Newton steps of a proximal step: at first (one more each time), at most
+_SINGLE = 1e-4  # float32 data serve until the relative gap is this small ...
+_STALE = 10  # ... or does not fall for so many rounds
 _SMALL = 500  # weights few enough for a proximal step at any time
 
 
@@ -82,7 +84,7 @@ class BlockAscent:
         self._found = np.empty((n, self._extra_classes), np.int32)
         self._n_found = np.zeros(n, np.int64)
         self._dual = 0.0
-        self._gap, self._slow, self._seconds = np.inf, False, 0
+        self._gap, self._slow, self._stale, self._seconds = np.inf, False, 0, 0
         self._damping = 1e-2 * float((problem.scales * problem.examples.norms).mean())
 
     @property
@@ -141,7 +143,12 @@ class BlockAscent:
     def _look(self) -> Look:
         gap = max(self.best_value - self._dual, 0.0)
         self._slow |= self.rounds >= _PLAIN_ROUNDS and gap > _SLOW * self._gap
-        self._gap = gap
+        self._stale = 0 if gap < 0.99 * self._gap else self._stale + 1
+        self._gap = min(gap, self._gap)
+        fine = gap < _SINGLE * abs(self.best_value) or self._stale >= _STALE
+        if fine and self.problem.examples.is_single:
+            self.problem.examples.use_double()
+            self.image = self.problem.examples.image(self.coefficients())
         return Look(self.best_value, gap, extra=(self._dual, self.sweeps))
 
     def move(self) -> Move:

@@ -1,7 +1,7 @@
 """Second-order steps of the multi-class dual, on the faces that the blocks are on.
 
-A face is known by groups of entries that may trade weight (``kernels.tangents``).  There are two
-steps, and both damp the dual by ``damping/2 sum_i s_i |alpha_i - alpha_i^0|²``:
+A face is known by groups of entries that may trade weight (``multiclass_faces.tangents``).  There
+are two steps, and both damp the dual by ``damping/2 sum_i s_i |alpha_i - alpha_i^0|²``:
 
 *Face step*, while the face has fewer free coordinates than W: conjugate gradients for the damped
 Newton system on the face, then a step projected onto the blocks, shortened until D grows.
@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cornerstep.kernels import multiclass as kernels
+from cornerstep.kernels import multiclass_faces as face_kernels
 from cornerstep.problems.multiclass import MulticlassProblem
 from cornerstep.vectors import FloatArray, IntArray
 
@@ -79,7 +80,9 @@ class Faces:
         firsts, owners = np.empty(size + 1, np.int64), np.empty(size, np.int64)
         members = np.empty(size, np.int64)
         radial = np.empty(size if problem.loss.whole else 0)
-        groups = kernels.tangents(active, pool, problem.record, firsts, members, owners, radial)
+        groups = face_kernels.tangents(
+            active, pool, problem.record, firsts, members, owners, radial
+        )
         self.groups = (groups, firsts, members, owners, radial)
         self.size = int(firsts[groups])
         self.dimension = self.size - int(groups)
@@ -88,7 +91,7 @@ class Faces:
         """Scores of the members for the weights of ``image``, along the face."""
         out = np.empty(self.size)
         problem = self.problem
-        kernels.tangent_read(
+        face_kernels.tangent_read(
             self.groups, problem.examples.rows, self.pool, problem.record, image, out
         )
         return out
@@ -96,12 +99,14 @@ class Faces:
     def add(self, v: FloatArray, image: FloatArray) -> None:
         """Add the image of coefficients v of the members to ``image``."""
         problem = self.problem
-        kernels.tangent_add(self.groups, problem.examples.rows, self.pool, problem.record, v, image)
+        face_kernels.tangent_add(
+            self.groups, problem.examples.rows, self.pool, problem.record, v, image
+        )
 
     def scale(self, v: FloatArray, factor: float, power: float) -> FloatArray:
         """``v *= factor * s_i^power`` in place; returns what it is in dual coordinates."""
         entries = np.empty_like(self.pool[2])
-        kernels.tangent_scale(
+        face_kernels.tangent_scale(
             self.groups, self.pool, self.problem.record, factor, power, v, entries
         )
         return entries
@@ -122,7 +127,7 @@ def face_step(
     step = 1.0
     while step > 1e-3:
         trial, moved = image.copy(), (*pool[:2], pool[2].copy())
-        kernels.tangent_step(faces.groups, rows, trial, moved, record, v, step)
+        face_kernels.tangent_step(faces.groups, rows, trial, moved, record, v, step)
         if dual_value(problem, trial, moved) > before:
             return trial, moved[2], step
         step *= 0.3
@@ -134,7 +139,7 @@ def _damped_newton(
 ) -> FloatArray:
     """Conjugate gradients for ``(Q + (mu + damping)/s) v = gradient of D`` on the face."""
     residual = np.empty(faces.size)
-    kernels.tangent_gradient(
+    face_kernels.tangent_gradient(
         faces.groups, problem.examples.rows, image, faces.pool, problem.record, residual
     )
     solution = np.zeros(faces.size)
@@ -211,7 +216,7 @@ class ProximalStep:
         """``Psi(W)`` and the proximal points there."""
         problem = self.problem
         fresh = self.pool[2].copy()
-        losses = kernels.proximal(
+        losses = face_kernels.proximal(
             self.active, problem.examples.rows, weights.image, self.pool, problem.record,
             self.damping, fresh,
         )  # fmt: skip
@@ -222,7 +227,7 @@ class ProximalStep:
         image = np.zeros_like(self.start.image)
         pool = (*self.pool[:2], beta)
         problem = self.problem
-        kernels.pool_add(self.active, problem.examples.rows, pool, problem.record, image)
+        face_kernels.pool_add(self.active, problem.examples.rows, pool, problem.record, image)
         return Weights(image, beta)
 
     def _newton_direction(self, gradient: Weights, fresh: FloatArray) -> Weights:
