@@ -62,11 +62,6 @@ def add(rows, image, i, classes, amounts):
     """``w_classes[a] += amounts[a] x_i``."""
     kind, matrix, indptr, indices, values = rows
     if kind == CSR:
-        moving = 0
-        for a in range(classes.shape[0]):
-            moving += amounts[a] != 0.0
-        if moving == 0:
-            return
         for k in range(indptr[i], indptr[i + 1]):
             w = image[indices[k]]
             for a in range(classes.shape[0]):
@@ -146,7 +141,12 @@ def sweep(order, rows, image, pool, problem, gains):
         change = after - before
         if square > 0.0:
             amounts[count] = scales[i] * change
-            add(rows, image, i, named[: count + 1], amounts[: count + 1])
+            moving = 0  # only classes whose weights move are touched
+            for a in range(count + 1):
+                if amounts[a] != 0.0:
+                    named[moving], amounts[moving] = named[a], amounts[a]
+                    moving += 1
+            add(rows, image, i, named[:moving], amounts[:moving])
             linear -= scores[count] * change
             square += change * change
             drift += after * after - before * before

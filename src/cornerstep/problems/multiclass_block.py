@@ -33,7 +33,8 @@ from cornerstep.vectors import FloatArray, IntArray
 # A multiply-add of a sweep costs about this many of a blocked matrix product.
 _SWEEP_COST = {kernels.DENSE: 5.0, kernels.CSR: 1.0, kernels.GRAM: 1.0}
 _ROUND = 3.0  # sweeps of a round cost at most about this many looks ...
-_SWEEPS = 10  # ... and are at most this many
+_SWEEPS = 10  # ... and are at most this many,
+_FIRST_SWEEPS = 1  # or this many in the first round, twice that in the second, and so on
 _ENOUGH = 0.0003  # a sweep that gains less than this share of what tol allows ends the round
 _EXTRA = 5  # classes that may join a pool each round, beyond those that the loss weighs
 _STILL = 0.02  # blocks that gain less than this share of the mean rest until the next round
@@ -168,7 +169,8 @@ class BlockAscent:
         cost = _SWEEP_COST[kind] * entries / (examples.n * self.problem.n_classes)
         spent, count = 0.0, 0
         lively = active
-        while count < _SWEEPS and (count < 2 or spent < _ROUND):
+        most = min(_FIRST_SWEEPS * 2**self.rounds, _SWEEPS)
+        while count < most and (count < 2 or spent < _ROUND):
             order = self.rng.permutation(lively)
             gains = np.empty(order.size)
             kernels.sweep(order, examples.rows, self.image, self.pool, record, gains)
