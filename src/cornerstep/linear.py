@@ -66,7 +66,7 @@ class Matrix:
         few = indices.size <= _GATHER_SHARE * self.shape[1]
         if few and self.is_dense:
             if self.symmetric:
-                return values @ self.data[indices]
+                return values.dot(self.data.take(indices, axis=0))
             return self.data[:, indices] @ values
         if few and sp.issparse(self.data):
             out = np.zeros(self.shape[0])

@@ -84,14 +84,14 @@ class _QuadraticPosition:
         self.x = x
         self.value = value
         self.gradient = gradient
-        self.inner = float(gradient @ x)
+        self.inner = float(gradient.dot(x))
 
     def along(self, direction: Direction) -> _ClosedFormRay:
         change = self.hessian.combine(direction.indices, direction.values)
         if direction.scale:
             # Not in place: a LinearOperator may have answered with its own argument.
             change = change + direction.scale * (self.gradient - self.linear)
-        return _ClosedFormRay(self, direction, change, float(change @ direction.dense))
+        return _ClosedFormRay(self, direction, change, float(change.dot(direction.dense)))
 
     def moved(self, x: FloatArray, change: FloatArray, value: float) -> _QuadraticPosition:
         return _QuadraticPosition(self.hessian, self.linear, x, value, self.gradient + change)
@@ -116,7 +116,7 @@ class _ClosedFormRay:
         self.direction = direction
         self.change = change
         self.curvature = curvature
-        self.slope = float(origin.gradient @ direction.dense)
+        self.slope = float(origin.gradient.dot(direction.dense))
 
     def value(self, step: float) -> float:
         return self.origin.value + step * (self.slope + 0.5 * step * self.curvature)
@@ -213,7 +213,7 @@ class _ResidualPosition:
         self.residual = residual
         self.value = 0.5 * float(residual @ residual)
         self.gradient = objective.matrix.transpose_times(residual)
-        self.inner = float(self.gradient @ x)
+        self.inner = float(self.gradient.dot(x))
 
     def along(self, direction: Direction) -> _ClosedFormRay:
         change = self.objective.matrix.combine(direction.indices, direction.values)
@@ -287,7 +287,7 @@ class _SmoothPosition:
         self.x = x
         self.value = value
         self.gradient = gradient
-        self.inner = float(gradient @ x)
+        self.inner = float(gradient.dot(x))
 
     def along(self, direction: Direction) -> _SmoothRay:
         return _SmoothRay(self, direction)
@@ -299,7 +299,7 @@ class _SmoothRay:
     def __init__(self, origin: _SmoothPosition, direction: Direction) -> None:
         self.origin = origin
         self.direction = direction
-        self.slope = float(origin.gradient @ direction.dense)
+        self.slope = float(origin.gradient.dot(direction.dense))
         self.curvature = None
 
     def value(self, step: float) -> float:

@@ -41,7 +41,7 @@ class SparseVector:
         self.size = size
 
     def __matmul__(self, other: FloatArray) -> float:
-        return float(self.values @ other[self.indices])
+        return float(self.values.dot(other.take(self.indices)))
 
     def dense(self) -> FloatArray:
         """Return the vector as an array."""

@@ -73,14 +73,14 @@ def ratio_test(x: FloatArray, d: FloatArray, lower: Any, upper: Any) -> float:
     moving = d.nonzero()[0]
     if moving.size == 0:
         return np.inf
-    d, x = d[moving], x[moving]
+    d, x = d.take(moving), x.take(moving)
     if isinstance(lower, np.ndarray):
         lower = lower[moving]
     if isinstance(upper, np.ndarray):
         upper = upper[moving]
-    room = np.where(d > 0, upper - x, x - lower)
+    room = np.where(d > 0, upper, lower) - x
     with np.errstate(over="ignore"):  # a subnormal d never arrives
-        return max(0.0, float((room / np.abs(d)).min()))
+        return max(0.0, float((room / d).min()))
 
 
 def snap_to_bounds(x: FloatArray, lower: Any, upper: Any) -> None:

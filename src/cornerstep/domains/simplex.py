@@ -62,6 +62,9 @@ class Simplex:
         falling = (d < 0).nonzero()[0]
         if falling.size == 0:
             return np.inf
+        if falling.size == 1:  # a pairwise step: one coordinate falls
+            (i,) = falling
+            return max(0.0, x.item(i) / -d.item(i))
         with np.errstate(over="ignore"):  # a subnormal d never arrives
             return max(0.0, float((x[falling] / -d[falling]).min()))
 
@@ -150,6 +153,11 @@ class CappedSimplex:
     def _caps(self, indices: IntArray) -> float | FloatArray:
         return self.cap if isinstance(self.cap, float) else self.cap[indices]
 
+    def _sum_of_caps(self, indices: IntArray) -> float:
+        if isinstance(self.cap, float):
+            return self.cap * indices.size
+        return float(self.cap[indices].sum())
+
     def lmo(self, gradient: FloatArray) -> SparseVector:
         """Caps on the smallest gradients (the negative ones, with at_most) until total is spent."""
         if self.at_most:
@@ -161,17 +169,16 @@ class CappedSimplex:
 
     def in_face_lmo(self, gradient: FloatArray, x: FloatArray) -> SparseVector:
         """The same among vertices that keep entries at 0 out and entries at their cap in."""
-        at_cap = x >= self.cap
-        full = at_cap.nonzero()[0]
-        free = ((x > 0) & ~at_cap).nonzero()[0]
-        caps_in = np.broadcast_to(self._caps(full), full.shape)
-        left = max(self.total - float(caps_in.sum()), 0.0)
+        full = (x >= self.cap).nonzero()[0]
+        free = ((x > 0) & (x < self.cap)).nonzero()[0]
+        left = max(self.total - self._sum_of_caps(full), 0.0)
         if self.at_most and not self._sum_is_tight(x):
             free = free[gradient[free] < 0]
-        chosen, amounts = spend(gradient[free], self._caps(free), left)
-        return SparseVector(
-            np.concatenate([full, free[chosen]]), np.concatenate([caps_in, amounts]), self.size
-        )
+        chosen, amounts = spend(gradient.take(free), self._caps(free), left)
+        values = np.empty(full.size + chosen.size)
+        values[: full.size] = self._caps(full)
+        values[full.size :] = amounts
+        return SparseVector(np.concatenate((full, free[chosen])), values, self.size)
 
     def _sum_is_tight(self, x: FloatArray) -> bool:
         return bool(x.sum() >= self.total * (1 - TIGHT))
