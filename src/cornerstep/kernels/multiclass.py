@@ -165,20 +165,20 @@ def _envelope(point, label, rho, whole, mu):
 
 
 @njit(cache=True, fastmath=_FAST)
-def scan(scores, first, pool, problem, most, found, n_found):
+def scan(scores, first, pool, problem, most, found, n_found, losses, slopes):
     """Look at all classes of examples ``first, first + 1, ...`` with the given rows of scores.
 
-    Returns ``sum s_i Phi_mu(scores)`` and writes to ``found[i]`` up to ``most`` classes without
-    weight that block i would give weight to, best first.
+    Writes ``s_i Phi_mu(scores)`` to ``losses``, ``s_i <beta, scores - scores_y>`` with the
+    maximiser beta of the loss (0 if mu > 0) to ``slopes``, and to ``found[i]`` up to ``most``
+    classes without weight that block i would give weight to, best first.
     """
     starts, classes, beta = pool
     labels, scales, norms, costs, mode, rho, whole, mu = problem
     n, m = scores.shape
     limit = rho.sum()
     heads = rho.shape[0]
-    top = np.empty(heads)
+    top, places = np.empty(heads), np.empty(heads, np.int64)
     smooth = np.empty((1 if mu > 0.0 else 0, m))
-    total = 0.0
     for r in range(n):
         i = first + r
         y = labels[i]
@@ -199,16 +199,21 @@ def scan(scores, first, pool, problem, most, found, n_found):
             if z > top[heads - 1]:
                 h = heads - 1
                 while h > 0 and top[h - 1] < z:
-                    top[h] = top[h - 1]
+                    top[h], places[h] = top[h - 1], places[h - 1]
                     h -= 1
-                top[h] = z
-        loss = 0.0
+                top[h], places[h] = z, j
+        loss, slope = 0.0, 0.0
         for h in range(heads):
-            loss += rho[h] * (top[h] if whole else max(top[h], 0.0))
+            if whole or top[h] > 0.0:
+                loss += rho[h] * top[h]
+                if places[h] != y:
+                    slope += rho[h] * (top[h] - cost(costs, mode, i, y, places[h]))
         if mu > 0.0:
-            total += scales[i] * _envelope(smooth, labels[i : i + 1], rho, whole, mu)
+            losses[i] = scales[i] * _envelope(smooth, labels[i : i + 1], rho, whole, mu)
+            slopes[i] = 0.0
         else:
-            total += scales[i] * max(loss, 0.0)
+            losses[i] = scales[i] * max(loss, 0.0)
+            slopes[i] = scales[i] * slope if loss > 0.0 else 0.0
         # the level above which a class without weight would get some
         weight, level, support = 0.0, np.inf, 0
         for p in range(starts[i], starts[i + 1]):
@@ -242,7 +247,6 @@ def scan(scores, first, pool, problem, most, found, n_found):
                 h -= 1
             found[i, h] = j
         n_found[i] = k
-    return total
 
 
 @njit(cache=True)

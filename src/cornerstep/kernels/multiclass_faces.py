@@ -220,6 +220,52 @@ def tangent_add(faces, rows, pool, problem, v, image):
 
 
 @njit(cache=True)
+def tangent_hessian(faces, examples, pool, problem, ridge, hessian):
+    """Add ``sum_i s_i/ridge P_i (x) x_i x_i'`` to the lower blocks of ``hessian``.
+
+    P_i projects onto the face's directions; the weights are ordered class by class, and blocks
+    of a class with itself or an earlier one are written.
+    """
+    groups, firsts, members, owners, radial = faces
+    starts, classes, beta = pool
+    labels, scales = problem[0], problem[1]
+    d = examples.shape[1]
+    width = widest(starts) + 1
+    named = np.empty(width, np.int64)
+    projection = np.empty((width, width))
+    x = np.empty(d)
+    g = 0
+    while g < groups:
+        i, first, count = owners[g], firsts[g], 0
+        projection[:] = 0.0
+        while g < groups and owners[g] == i:
+            size = _names(g, firsts, members, owners, classes, labels, named[count:])
+            for a in range(count, count + size):
+                for b in range(count, count + size):
+                    projection[a, b] = -1.0 / size
+                projection[a, a] += 1.0
+            count += size
+            g += 1
+        factor = scales[i] / ridge
+        x[:] = examples[i]
+        for a in range(count):
+            for b in range(count):
+                if named[b] > named[a]:
+                    continue
+                weight = projection[a, b]
+                if radial.shape[0]:
+                    weight += radial[first + a] * radial[first + b]
+                if weight != 0.0:
+                    weight *= factor
+                    row, column = named[a] * d, named[b] * d
+                    for u in range(d):
+                        share = weight * x[u]
+                        line = hessian[row + u, column : column + d]
+                        for v in range(d):
+                            line[v] += share * x[v]
+
+
+@njit(cache=True)
 def tangent_gradient(faces, rows, image, pool, problem, out):
     """The dual's gradient in ``s_i alpha_i`` on the face: ``-(scores + Delta + mu alpha)``."""
     groups, firsts, members, owners, radial = faces

@@ -8,7 +8,9 @@ A *round* is one look and one move.
   reads the scores of its own pool only: a handful of classes, most examples none.  After the first
   rounds a second-order step follows (:mod:`cornerstep.problems.multiclass_newton`).
 
-The primal point returned is the best W seen, which need not be the W(A) of the duals.
+The primal point returned is the best W seen, which need not be the W(A) of the duals: on data
+that can be separated W(A) has nearly the right direction long before its right length, so that
+``t W(A)`` with t slightly above 1 is much the better point.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from cornerstep.kernels import multiclass as kernels
 from cornerstep.optimiser.loop import Look, Move
 from cornerstep.problems.multiclass import MulticlassProblem
 from cornerstep.problems.multiclass_newton import (
+    SMALL,
     Faces,
     ProximalStep,
     dual_value,
@@ -35,16 +38,19 @@ _SWEEP_COST = {kernels.DENSE: 5.0, kernels.CSR: 1.0, kernels.GRAM: 1.0}
 _ROUND = 3.0  # sweeps of a round cost at most about this many looks ...
 _SWEEPS = 10  # ... and are at most this many,
 _FIRST_SWEEPS = 1  # or this many in the first round, twice that in the second, and so on
-_ENOUGH = 0.0003  # a sweep that gains less than this share of what tol allows ends the round
+_PROMISE = 0.7  # a longer W is tried if it should leave less than this share of the gap
+_ENOUGH = 0.0003  # a sweep that gains less than this share of what tol allows ends the round,
+_LESS = 0.1  # and the next round must gain this much less: the duals are good, but not yet W
 _EXTRA = 5  # classes that may join a pool each round, beyond those that the loss weighs
 _STILL = 0.02  # blocks that gain less than this share of the mean rest until the next round
-_PLAIN_ROUNDS = 3  # rounds of sweeps alone; then, once a round of them ...
-_SLOW = 0.8  # ... leaves more than this share of the gap, second-order steps
+_PATIENCE = 200  # second-order steps once rounds to come seem to cost more than so many CG steps,
+_PACE = 6  # at the pace of so many rounds
+_IMPATIENCE, _SHORT_PACE = 40, 3  # the same where W is small
+_FINEST = 1e-15  # no run gets to a smaller relative gap
 _EFFORT = (10, 5, 100)  # conjugate gradient steps: at first, more each round, at most
 _NEWTON = (3, 10)  # Newton steps of a proximal step: at first (one more each time), at most
 _SINGLE = 1e-4  # float32 data serve until the relative gap is this small ...
 _STALE = 10  # ... or does not fall for so many rounds
-_SMALL = 500  # weights few enough for a proximal step at any time
 
 
 class BlockAscent:
@@ -86,6 +92,9 @@ class BlockAscent:
         self._n_found = np.zeros(n, np.int64)
         self._dual = 0.0
         self._gap, self._slow, self._stale, self._seconds = np.inf, False, 0, 0
+        self._enough = _ENOUGH
+        self._gaps: list[float] = []
+        self._round_cost = self._step_cost = 0.0  # in looks, of a round of sweeps and of a CG step
         self._damping = 1e-2 * float((problem.scales * problem.examples.norms).mean())
 
     @property
@@ -123,27 +132,42 @@ class BlockAscent:
 
     def look(self) -> Look:
         examples, record = self.problem.examples, self.problem.record
-        losses = 0.0
+        losses, slopes = np.empty(examples.n), np.empty(examples.n)
+        zero = self.pool[1].size == 0  # then W = 0
         for block in self.problem.blocks():
-            scores = examples.scores(block, self.image)
-            losses += kernels.scan(
+            if zero:
+                scores = np.zeros((block.stop - block.start, self.problem.n_classes))
+            else:
+                scores = examples.scores(block, self.image)
+            kernels.scan(
                 scores, block.start, self.pool, record,
-                self._extra_classes, self._found, self._n_found,
+                self._extra_classes, self._found, self._n_found, losses, slopes,
             )  # fmt: skip
-        value = losses + 0.5 * squared_norm(self.problem, self.image, self.pool)
+        square = squared_norm(self.problem, self.image, self.pool)
+        value = float(losses.sum()) + 0.5 * square
         self._dual = self._dual_value()
         if value < self.best_value:
-            self._keep(value)
+            # moves replace the pool and change the image in place
+            self.best_value, self.best_image, self.best_pool = value, self.image.copy(), self.pool
+        self._try_longer(square, losses, slopes)
         return self._look()
 
-    def _keep(self, value: float) -> None:
-        """Take the W of the dual points, where P has this value, for the best one."""
-        # moves replace the pool and change the image in place
-        self.best_value, self.best_image, self.best_pool = value, self.image.copy(), self.pool
+    def _try_longer(self, square: float, losses: FloatArray, slopes: FloatArray) -> None:
+        """Take ``t W(A)`` for the best point if it is, where t > 1 promises much."""
+        scale, promised = _longer(square, losses, slopes)
+        if promised - self._dual > _PROMISE * (self.best_value - self._dual):
+            return
+        image = scale * self.image
+        value = self.problem.losses(image) + 0.5 * scale**2 * square
+        if value < self.best_value:
+            starts, classes, beta = self.pool
+            self.best_value, self.best_image = value, image
+            self.best_pool = starts, classes, scale * beta
 
     def _look(self) -> Look:
         gap = max(self.best_value - self._dual, 0.0)
-        self._slow |= self.rounds >= _PLAIN_ROUNDS and gap > _SLOW * self._gap
+        self._slow = self._slow or self._is_slow(gap)
+        self._gaps.append(gap)
         self._stale = 0 if gap < 0.99 * self._gap else self._stale + 1
         self._gap = min(gap, self._gap)
         fine = gap < _SINGLE * abs(self.best_value) or self._stale >= _STALE
@@ -151,6 +175,16 @@ class BlockAscent:
             self.problem.examples.use_double()
             self.image = self.problem.examples.image(self.coefficients())
         return Look(self.best_value, gap, extra=(self._dual, self.sweeps))
+
+    def _is_slow(self, gap: float) -> bool:
+        """Whether sweeps alone, at the pace of the last rounds, are not the way to the target."""
+        small = self.image.size <= SMALL
+        window, patience = (_SHORT_PACE, _IMPATIENCE) if small else (_PACE, _PATIENCE)
+        if self.rounds < window or gap <= self.target * self.best_value:
+            return False
+        pace = np.log(self._gaps[-window] / gap) / window
+        to_go = np.log(gap / (max(self.target, _FINEST) * self.best_value))
+        return bool(to_go * self._round_cost > pace * patience * self._step_cost)
 
     def move(self) -> Move:
         self.pool = kernels.repool(self.pool, self._found, self._n_found)
@@ -177,16 +211,19 @@ class BlockAscent:
             spent += cost * order.size / active.size
             count += 1
             total = float(gains.sum())
-            if total <= _ENOUGH * self.target * abs(self._dual):
+            if total <= self._enough * self.target * abs(self._dual):
+                self._enough *= _LESS
                 break
             lively = order[gains > _STILL * total / order.size]
         self.sweeps += count
+        self._round_cost = 1.0 + spent
+        self._step_cost = cost
 
     def _second_order(self, active: IntArray) -> str:
         """A face step or, where the face has more free coordinates than W, a proximal one."""
         problem = self.problem
         faces = Faces(problem, active, self.pool)
-        if faces.dimension > self.image.size or self.image.size <= _SMALL:
+        if faces.dimension > self.image.size or self.image.size <= SMALL:
             image, beta = ProximalStep(problem, active, self.image, self.pool, self._damping).solve(
                 min(_NEWTON[0] + self._seconds, _NEWTON[1])
             )
@@ -207,12 +244,34 @@ class BlockAscent:
         problem = self.problem
         self.image = problem.examples.image(self.coefficients())
         self._dual = self._dual_value()
-        self.best_image = problem.examples.image(self.weights_coefficients())
-        self.best_value = self._primal_value(self.best_image, self.best_pool)
-        here = self._primal_value(self.image, self.pool)
-        if here <= self.best_value:
-            self._keep(here)
+        candidates = [(self._primal_value(self.image, self.pool), self.image.copy(), self.pool)]
+        if self.best_pool is not self.pool:
+            best = problem.examples.image(self.weights_coefficients())
+            candidates.append((self._primal_value(best, self.best_pool), best, self.best_pool))
+        self.best_value, self.best_image, self.best_pool = min(candidates, key=lambda c: c[0])
         return self._look()
 
     def _primal_value(self, image: FloatArray, pool: tuple[Any, ...]) -> float:
         return self.problem.losses(image) + 0.5 * squared_norm(self.problem, image, pool)
+
+
+def _longer(square: float, losses: FloatArray, slopes: FloatArray) -> tuple[float, float]:
+    """The t >= 1 that minimises ``t²/2 |W|² + sum_i max(0, loss_i + (t - 1) slope_i)``.
+
+    That is P(tW) as long as no example changes its worst classes.  Returns t and the minimum.
+    """
+    here = 0.5 * square + float(losses.sum())
+    if square + float(slopes.sum()) >= 0:
+        return 1.0, here
+    falling = np.flatnonzero(slopes < 0)
+    vanish = 1.0 - losses[falling] / slopes[falling]
+    order = np.argsort(vanish)
+    vanish = vanish[order]
+    # slopes[k:] of those that have not vanished before the k-th does, and of those that never do
+    after = np.append(np.cumsum(slopes[falling[order]][::-1])[::-1], 0.0)
+    after += float(slopes[slopes > 0].sum())
+    rising = np.append(vanish * square + after[:-1] >= 0, True)
+    k = int(rising.argmax())
+    least, most = vanish[k - 1] if k else 1.0, vanish[k] if k < vanish.size else np.inf
+    t = float(np.clip(-after[k] / square, least, most)) if square else 1.0
+    return t, 0.5 * t * t * square + float(np.maximum(losses + (t - 1) * slopes, 0.0).sum())

@@ -21,12 +21,15 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg import cho_factor, cho_solve
 
 from cornerstep.kernels import multiclass as kernels
 from cornerstep.kernels import multiclass_faces as face_kernels
 from cornerstep.problems.multiclass import MulticlassProblem
 from cornerstep.vectors import FloatArray, IntArray
 
+SMALL = 500  # weights few enough to form and factorise a Hessian
+_NONE = np.empty(0)
 _CG_STEPS = 100
 _CG_ACCURACY = 0.1  # of a Newton system, relative to its right-hand side
 _SUFFICIENT = 1e-4  # share of the promised decrease that a step must achieve
@@ -102,6 +105,14 @@ class Faces:
         face_kernels.tangent_add(
             self.groups, problem.examples.rows, self.pool, problem.record, v, image
         )
+
+    def hessian(self, ridge: float) -> FloatArray:
+        """``I + sum_i s_i/ridge x_i x_i' (x) P_i`` of dense examples, its lower triangle."""
+        problem = self.problem
+        rows = problem.examples.rows[1]
+        out = np.eye(problem.n_classes * rows.shape[1])
+        face_kernels.tangent_hessian(self.groups, rows, self.pool, problem.record, ridge, out)
+        return out
 
     def scale(self, v: FloatArray, factor: float, power: float) -> FloatArray:
         """``v *= factor * s_i^power`` in place; returns what it is in dual coordinates."""
@@ -186,7 +197,9 @@ class ProximalStep:
         self.active = active
         self.pool = pool
         self.damping = damping
-        self.start = Weights(image, pool[2])
+        examples = problem.examples
+        self.direct = not (examples.kernel or examples.sparse) and image.size <= SMALL
+        self.start = self._weights(image, pool[2])
 
     def solve(self, effort: int) -> tuple[FloatArray, FloatArray]:
         """The image and beta of the proximal point, or as near as ``effort`` Newton steps get."""
@@ -228,13 +241,25 @@ class ProximalStep:
         pool = (*self.pool[:2], beta)
         problem = self.problem
         face_kernels.pool_add(self.active, problem.examples.rows, pool, problem.record, image)
-        return Weights(image, beta)
+        return self._weights(image, beta)
+
+    def _weights(self, image: FloatArray, beta: FloatArray) -> Weights:
+        """W with the coordinates that only a kernel needs."""
+        return Weights(image, beta if self.problem.examples.kernel else _NONE)
 
     def _newton_direction(self, gradient: Weights, fresh: FloatArray) -> Weights:
-        """Conjugate gradients for ``H d = -gradient``, H taken on the faces of ``fresh``."""
+        """Solve ``H d = -gradient``, H taken on the faces of ``fresh``.
+
+        By Cholesky where W is small, otherwise to a tenth by conjugate gradients.
+        """
         problem, pool = self.problem, self.pool
         faces = Faces(problem, self.active, (*pool[:2], fresh))
         ridge = problem.smoothing + self.damping
+        if self.direct:
+            factor = cho_factor(faces.hessian(ridge), lower=True, check_finite=False)
+            step = cho_solve(factor, gradient.image.ravel(), check_finite=False)
+            return Weights(-step.reshape(gradient.image.shape), gradient.beta)
+        kernel = problem.examples.kernel
         solution = Weights(np.zeros_like(gradient.image), np.zeros_like(gradient.beta))
         residual = solution.plus(gradient, -1.0)
         direction = residual
@@ -246,7 +271,7 @@ class ProximalStep:
             entries = faces.scale(along, 1.0 / ridge, 1.0)
             image = direction.image.copy()
             faces.add(along, image)
-            product = Weights(image, direction.beta + entries)
+            product = Weights(image, direction.beta + entries if kernel else _NONE)
             curvature = inner(problem, pool, direction, product)
             if curvature <= 0:  # rounding: the gradient is as small as it gets
                 break
