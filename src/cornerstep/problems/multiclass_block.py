@@ -49,6 +49,7 @@ _IMPATIENCE, _SHORT_PACE = 40, 3  # the same where W is small
 _FINEST = 1e-15  # no run gets to a smaller relative gap
 _EFFORT = (10, 5, 100)  # conjugate gradient steps: at first, more each round, at most
 _NEWTON = (3, 10)  # Newton steps of a proximal step: at first (one more each time), at most
+_DAMPING = (0.4, 2.0)  # factors on the damping after a step most of the way, and otherwise
 _SINGLE = 1e-4  # float32 data serve until the relative gap is this small ...
 _STALE = 10  # ... or does not fall for so many rounds
 
@@ -224,10 +225,8 @@ class BlockAscent:
         problem = self.problem
         faces = Faces(problem, active, self.pool)
         if faces.dimension > self.image.size or self.image.size <= SMALL:
-            image, beta = ProximalStep(problem, active, self.image, self.pool, self._damping).solve(
-                min(_NEWTON[0] + self._seconds, _NEWTON[1])
-            )
-            step = float(dual_value(problem, image, (*self.pool[:2], beta)) > self._dual_value())
+            proximal = ProximalStep(problem, active, self.image, self.pool, self._damping)
+            image, beta, step = proximal.solve(min(_NEWTON[0] + self._seconds, _NEWTON[1]))
             kind = "proximal"
         else:
             effort = min(_EFFORT[0] + _EFFORT[1] * self._seconds, _EFFORT[2])
@@ -235,7 +234,7 @@ class BlockAscent:
             kind = "newton"
         if step > 0:
             self.image, self.pool = image, (*self.pool[:2], beta)
-        self._damping *= 0.1 if step == 1.0 else 4.0
+        self._damping *= _DAMPING[0] if step > 0.5 else _DAMPING[1]
         self._seconds += 1
         return kind
 

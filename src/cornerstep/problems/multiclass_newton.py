@@ -201,8 +201,11 @@ class ProximalStep:
         self.direct = not (examples.kernel or examples.sparse) and image.size <= SMALL
         self.start = self._weights(image, pool[2])
 
-    def solve(self, effort: int) -> tuple[FloatArray, FloatArray]:
-        """The image and beta of the proximal point, or as near as ``effort`` Newton steps get."""
+    def solve(self, effort: int) -> tuple[FloatArray, FloatArray, float]:
+        """The best point on the way to the proximal one, as near as ``effort`` Newton steps get.
+
+        Returns its image, its beta and how much of the way it is.
+        """
         weights = self.start
         value, fresh = self._smooth(weights)
         first = 0.0
@@ -223,7 +226,23 @@ class ProximalStep:
             weights, value, fresh = trial, trial_value, trial_fresh
             if slope >= 1e-3 * first:  # the model promises little more
                 break
-        return self._made_of(fresh).image, fresh
+        return self._best_on_the_way(self._made_of(fresh).image, fresh)
+
+    def _best_on_the_way(
+        self, image: FloatArray, beta: FloatArray
+    ) -> tuple[FloatArray, FloatArray, float]:
+        """Maximise D, a parabola, between the old dual points and these."""
+        change = Weights(image - self.start.image, beta - self.pool[2])
+        old, middle, new = (self._dual_after(change, t) for t in (0.0, 0.5, 1.0))
+        slope, bend = 4 * middle - 3 * old - new, old - 2 * middle + new
+        step = min(max(slope / (-4 * bend), 0.0), 1.0) if bend < 0 else 1.0
+        if self._dual_after(change, step) <= old:  # all that is left is rounding
+            return self.start.image, self.pool[2], 0.0
+        return self.start.image + step * change.image, self.pool[2] + step * change.beta, step
+
+    def _dual_after(self, change: Weights, t: float) -> float:
+        pool = (*self.pool[:2], self.pool[2] + t * change.beta)
+        return dual_value(self.problem, self.start.image + t * change.image, pool)
 
     def _smooth(self, weights: Weights) -> tuple[float, FloatArray]:
         """``Psi(W)`` and the proximal points there."""
