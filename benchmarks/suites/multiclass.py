@@ -37,9 +37,10 @@ def _limit(settings: Settings) -> float:
 
 def datasets(settings: Settings, quick: tuple[str, ...] = QUICK) -> tuple[Dataset, ...]:
     """Sets, scalings and C: some, or all of them if they are asked for."""
+    limit = _limit(settings)
     names = data.NAMES if settings.full or settings.only else quick
     return tuple(
-        Dataset(f"{name} {scaling}, C = {C:g}", partial(_problem, name, scaling, C, _limit(settings)))
+        Dataset(f"{name} {scaling}, C = {C:g}", partial(_problem, name, scaling, C, limit))
         for name in names
         for scaling in (("tf-idf",) if name in data.SPARSE else ("unit", "std"))
         for C in ((0.1, 1.0, 10.0) if settings.full else (1.0,))
