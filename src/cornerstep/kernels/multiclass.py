@@ -189,19 +189,25 @@ def scan(scores, first, pool, problem, most, found, n_found, losses, slopes):
                 delta = 0.0 if j == y else cost(costs, mode, i, y, j)
                 smooth[0, j] = -(row[j] + delta) / mu
         # z in place of the scores, the `heads` largest of them in order
+        if mode == 0:
+            for j in range(m):
+                row[j] += 1.0 - own
+        else:
+            for j in range(m):
+                row[j] += cost(costs, mode, i, y, j) - own
+        row[y] = 0.0
         for h in range(heads):
             top[h] = -np.inf
+        least = -np.inf
         for j in range(m):
-            z = row[j] - own + cost(costs, mode, i, y, j)
-            if j == y:
-                z = 0.0
-            row[j] = z
-            if z > top[heads - 1]:
+            z = row[j]
+            if z > least:
                 h = heads - 1
                 while h > 0 and top[h - 1] < z:
                     top[h], places[h] = top[h - 1], places[h - 1]
                     h -= 1
                 top[h], places[h] = z, j
+                least = top[heads - 1]
         loss, slope = 0.0, 0.0
         for h in range(heads):
             if whole or top[h] > 0.0:
@@ -227,13 +233,16 @@ def scan(scores, first, pool, problem, most, found, n_found, losses, slopes):
             level = np.inf
         elif whole and support < heads:
             level = -np.inf
+        if top[0] <= level:
+            n_found[i] = 0
+            continue
         for p in range(starts[i], starts[i + 1]):
             if beta[p] > 0.0:
                 row[classes[p]] = -np.inf
         row[y] = -np.inf
-        k = 0
-        for turn in range(m):
-            j = (i + turn) % m  # ties go to other classes for other examples
+        k, j = 0, i % m  # ties go to other classes for other examples
+        for _ in range(m):
+            j = j + 1 if j + 1 < m else 0
             z = row[j]
             if z <= level:
                 continue
