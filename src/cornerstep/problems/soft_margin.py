@@ -114,8 +114,6 @@ class SoftMargin:
                 d += room * min(-excess / max(float(room.sum()), 1e-300), 1.0)
         return d
 
-    def edge_bound(self) -> int:
+    def rounds_bound(self) -> int:
         """Rounds after which Frank-Wolfe on g is within eps: ``32 ln(V/nu) / eps²``."""
-        if self.eps <= 0:
-            return 1_000_000_000
         return min(math.ceil(32.0 * math.log(self.ratio) / self.eps**2) + 1, 1_000_000_000)

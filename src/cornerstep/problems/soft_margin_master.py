@@ -235,7 +235,7 @@ class _Restriction:
         self.matrix = margins.astype(dtype)
 
     def whole(self, d: FloatArray) -> FloatArray:
-        """d over all examples."""
+        """D over all examples."""
         if self.rows is None:
             return d
         d_all = self._rest.copy()
@@ -272,7 +272,7 @@ class _Restriction:
         if ratio <= 1:
             d = self.caps
             return float(d @ z) + tau * self.mass * math.log(self.problem.ratio)
-        part = SoftMargin(self.prior / share, 1.0 / ratio, 0.0)
+        part = SoftMargin(self.prior / share, 1.0 / ratio, self.problem.eps)
         value, _ = part.smoothed(z, 1.0 / tau)
         return self.mass * (value + tau * math.log(self.mass / share))
 

@@ -224,21 +224,29 @@ class TreeLearner:
 
 
 class Vote:
-    """``h(x)`` of a fitted classifier for the second class: in {-1, 1}, or ``2 p(x) - 1``."""
+    """``h(x)`` of a fitted classifier for one of its classes: in {-1, 1}, or ``2 p(x) - 1``.
 
-    def __init__(self, estimator: Any, rated: bool) -> None:
-        self.estimator = estimator
-        self.rated = rated
+    Parameters
+    ----------
+    estimator : fitted scikit-learn classifier
+    rated : bool
+        Confidence-rated: ``2 p(x) - 1``.
+    label : default=1
+        The class.
+    """
+
+    def __init__(self, estimator: Any, rated: bool, label: Any = 1) -> None:
+        self.estimator, self.rated, self.label = estimator, rated, label
 
     def values(self, X: FloatArray) -> FloatArray:
         """``h(x_i)`` for the rows of X."""
-        if self.rated:
-            classes = list(self.estimator.classes_)
-            if 1 not in classes:
-                return np.full(X.shape[0], -1.0)
-            share = self.estimator.predict_proba(X)[:, classes.index(1)]
-            return np.clip(2.0 * np.asarray(share, dtype=np.float64) - 1.0, -1.0, 1.0)
-        return np.where(self.estimator.predict(X) == 1, 1.0, -1.0)
+        if not self.rated:
+            return np.where(self.estimator.predict(X) == self.label, 1.0, -1.0)
+        column = np.flatnonzero(self.estimator.classes_ == self.label)
+        if not column.size:  # the classifier never saw the class
+            return np.full(X.shape[0], -1.0)
+        share = np.asarray(self.estimator.predict_proba(X)[:, column[0]], dtype=np.float64)
+        return np.clip(2.0 * share - 1.0, -1.0, 1.0)
 
 
 class ClassifierLearner:
