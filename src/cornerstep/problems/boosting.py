@@ -77,6 +77,7 @@ class BoostingSolver:
         self.oracle_calls = 0
         self.rounds = 0
         self._improved = False
+        self._gap_at_drop = math.inf
         self._stages: list[tuple[int, Ensemble]] = []
         entropic = method == "erlpboost" or secondary == "entropic"
         self.master = Master(problem, entropic)
@@ -290,8 +291,13 @@ class BoostingSolver:
         return self.master.solve(self.pool.margins, max(target, 1e-12))
 
     def _drop_idle(self, solution: MasterSolution) -> None:
+        """Drop hypotheses that stay useless, but only as the gap shrinks: no cycles."""
+        gap = self.bound - self.soft_margin
+        if gap > 0.99 * self._gap_at_drop:
+            return
+        self._gap_at_drop = gap
         edges = self.pool.margins @ solution.distribution
-        useful = solution.edge - edges <= _IDLE * (self.bound - self.soft_margin)
+        useful = solution.edge - edges <= _IDLE * gap
         weighted = self.pool.numbers[solution.weights > 0]
         self.pool.age(useful, [*self._active_numbers(), *weighted])
 
