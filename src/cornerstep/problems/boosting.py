@@ -35,9 +35,9 @@ SECONDARIES = ("lp", "entropic")
 
 _ADDED = 20  # hypotheses taken from one answer
 _ACCURACY = 0.2  # of the gap: how well MLPBoost's master is solved
-_STABLE = (0.8, 0.0)  # shares of the best distribution so far where the weak learner is asked
+_STABLE = (0.9, 0.4)  # shares of the best distribution so far where the weak learner is asked
 _USEFUL = 0.25  # of the gap: what a further hypothesis may lack of the master's largest edge
-_IDLE = 0.5  # of the gap: what one may lack of it before it counts as idle
+_IDLE = 0.25  # of the gap: what one may lack of it before it counts as idle
 _UNLIMITED = 2**31 - 1  # the simplex grows with the hypotheses
 
 
@@ -298,8 +298,10 @@ class BoostingSolver:
         self._gap_at_drop = gap
         edges = self.pool.margins @ solution.distribution
         useful = solution.edge - edges <= _IDLE * gap
-        weighted = self.pool.numbers[solution.weights > 0]
-        self.pool.age(useful, [*self._active_numbers(), *weighted])
+        in_use: list[int] = []
+        if self.step in ("pairwise", "blended-pairwise"):  # they take weight off them
+            in_use = [*self._active_numbers(), *self.pool.numbers[solution.weights > 0]]
+        self.pool.age(useful, in_use)
 
     def _second_candidate(self) -> tuple[IntArray, FloatArray, FloatArray]:
         """Hypotheses, weights and image; the masters ask the weak learner for more on the way."""

@@ -63,7 +63,7 @@ class Pool:
         return self._rows[int(np.searchsorted(self.numbers, number))]
 
     def age(self, useful: Any, in_use: Iterable[int]) -> None:
-        """Drop hypotheses that were not useful for some rounds and have no weight."""
+        """Drop hypotheses that were not useful for some rounds and are not in use."""
         self.idle = np.where(useful, 0, self.idle + 1)
         leave = (self.idle >= _PATIENCE) & ~np.isin(self.numbers, list(in_use))
         if leave.any():
