@@ -1,0 +1,186 @@
+"""One two-class boosting machine: build the problem, run, read off what the classifier shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cornerstep.optimiser.loop import Stopping, run
+from cornerstep.optimiser.result import Status, Trace
+from cornerstep.problems.boosting import BoostingSolver
+from cornerstep.problems.soft_margin import SoftMargin
+from cornerstep.problems.weak_learners import (
+    Binning,
+    ClassifierLearner,
+    FiniteLearner,
+    Tree,
+    TreeLearner,
+    WeakLearner,
+    evaluate,
+)
+from cornerstep.vectors import FloatArray, IntArray
+
+
+@dataclass
+class Machine:
+    """A trained ensemble for two classes, with its certificate."""
+
+    hypotheses: list[Any]
+    weights: FloatArray
+    soft_margin: float
+    bound: float
+    status: Status
+    n_iter: int
+    trace: Trace
+    margins: FloatArray
+    distribution: FloatArray
+    stages: list[tuple[int, list[Any], FloatArray]]
+
+    def scores(self, X: FloatArray) -> FloatArray:
+        """``sum_j w_j h_j(x)``."""
+        return self.weights @ evaluate(self.hypotheses, X)
+
+    def staged_scores(self, X: FloatArray) -> Iterator[tuple[int, FloatArray]]:
+        """Round and scores, as the soft margin rose."""
+        known: dict[int, FloatArray] = {}
+        for number, hypotheses, weights in self.stages:
+            new = [h for h in hypotheses if id(h) not in known]
+            if new:
+                for h, values in zip(new, evaluate(new, X), strict=True):
+                    known[id(h)] = values
+            yield number, weights @ np.array([known[id(h)] for h in hypotheses])
+
+    def importances(self, X: FloatArray, signed: FloatArray) -> FloatArray | None:
+        """Per feature, the weighted gains in edge of the splits on it, with examples ``|signed|``.
+
+        Of other hypotheses than trees the classifiers tell; None if they do not.
+        """
+        total = np.zeros(X.shape[1])
+        for hypothesis, weight in zip(self.hypotheses, self.weights, strict=True):
+            if isinstance(hypothesis, Tree):
+                total += weight * _gains(hypothesis, X, signed)
+            else:
+                told = getattr(hypothesis.estimator, "feature_importances_", None)
+                if told is None:
+                    return None
+                total += weight * told
+        return total / total.sum() if total.sum() > 0 else total
+
+
+def _gains(tree: Tree, X: FloatArray, signed: FloatArray) -> FloatArray:
+    """The rise of ``sum |signed weight of a part|`` by each split, added up per feature."""
+    n_leaves = tree.leaves.size
+    numbered = Tree(tree.features, tree.thresholds, np.arange(float(n_leaves)))
+    leaf = evaluate([numbered], X)[0].astype(np.int64)
+    sums = np.bincount(leaf, weights=signed, minlength=n_leaves)
+    gains = np.zeros(X.shape[1])
+    level = n_leaves // 2
+    while level:
+        pairs = sums.reshape(level, 2)
+        joined = pairs.sum(axis=1)
+        rise = abs(pairs).sum(axis=1) - abs(joined)
+        np.add.at(gains, tree.features[level - 1 : 2 * level - 1], rise)
+        sums, level = joined, level // 2
+    return gains
+
+
+@dataclass
+class Recipe:
+    """How to train a machine: what the classifier's parameters say."""
+
+    method: str
+    step: str
+    secondary: Any
+    nu: float  # a share of the total weight
+    tol: float
+    max_iter: int | None
+    verbose: int
+    title: str
+
+    def train(
+        self,
+        learner_for: Callable[[FloatArray, FloatArray, FloatArray], tuple[WeakLearner, Any]],
+        X: FloatArray,
+        labels: FloatArray,
+        weights: FloatArray,
+        time_limit: float | None,
+        start: tuple[Sequence[Any], FloatArray] | None,
+    ) -> Machine:
+        """Train on examples X with labels -1 and 1.
+
+        ``learner_for(X, labels, weights)`` answers the weak learner and, where it sees some
+        examples as one, their groups; those are merged.
+        """
+        used = np.flatnonzero(weights > 0)
+        learner, groups = learner_for(X[used], labels[used], weights[used])
+        merged = weights[used] if groups is None else np.bincount(groups, weights=weights[used])
+        problem = SoftMargin(merged, self.nu * float(merged.sum()), self.tol)
+        solver = BoostingSolver(problem, learner, self.method, self.step, self.secondary, start)
+        rounds = problem.rounds_bound() if self.max_iter is None else self.max_iter
+        stopping = Stopping(self.tol, 0.0, rounds, time_limit)
+        outcome = run(solver, stopping, verbose=self.verbose, title=self.title)
+        d = solver.witness if groups is None else (solver.witness / merged)[groups] * weights[used]
+        distribution = np.zeros(labels.size)
+        distribution[used] = d
+        hypotheses = solver.chosen(solver.best)
+        margins = labels * (solver.best.weights @ evaluate(hypotheses, X))
+        return Machine(
+            hypotheses,
+            solver.best.weights,
+            SoftMargin(weights[used], self.nu * float(weights.sum()), self.tol).value(
+                margins[used]
+            ),
+            solver.bound,
+            outcome.status,
+            max(outcome.n_iter, 1),
+            outcome.trace,
+            margins,
+            distribution,
+            [(number, solver.chosen(best), best.weights) for number, best in solver.stages],
+        )
+
+
+def _groups(rows: Any, labels: FloatArray) -> tuple[IntArray, IntArray]:
+    """One member of each group of equal rows with equal label, and the group of every row."""
+    keyed = np.ascontiguousarray(np.column_stack([rows, labels > 0]))
+    opaque = keyed.view(np.dtype((np.void, keyed.dtype.itemsize * keyed.shape[1]))).ravel()
+    _, first, groups = np.unique(opaque, return_index=True, return_inverse=True)
+    return first, groups.ravel()
+
+
+def tree_learner(max_depth: int, max_bins: int, n_threads: int) -> Any:
+    """For :meth:`Recipe.train`: exact trees; examples in the same bins are one."""
+
+    def build(X: FloatArray, labels: FloatArray, weights: FloatArray) -> tuple[TreeLearner, Any]:
+        binning = Binning(X, weights, max_bins)
+        first, groups = _groups(binning.transform(X), labels)
+        learner = TreeLearner(
+            np.ascontiguousarray(X[first]), labels[first], binning, max_depth, n_threads
+        )
+        return learner, groups
+
+    return build
+
+
+def classifier_learner(estimator: Any, rng: np.random.RandomState) -> Any:
+    """For :meth:`Recipe.train`: a scikit-learn classifier; equal examples are one."""
+
+    def build(
+        X: FloatArray, labels: FloatArray, weights: FloatArray
+    ) -> tuple[ClassifierLearner, Any]:
+        first, groups = _groups(X, labels)
+        return ClassifierLearner(estimator, X[first], labels[first], rng), groups
+
+    return build
+
+
+def finite_learner(hypotheses: Sequence[Any]) -> Any:
+    """For :meth:`Recipe.train`: given hypotheses."""
+
+    def build(X: FloatArray, labels: FloatArray, weights: FloatArray) -> tuple[FiniteLearner, Any]:
+        return FiniteLearner(evaluate(hypotheses, X) * labels, hypotheses, n_answers=20), None
+
+    return build

@@ -1,0 +1,333 @@
+"""Soft-margin boosting: four Frank-Wolfe methods on ``max over w in the simplex of g(A w)``.
+
+A round asks the weak learner (the linear minimisation oracle) at a distribution d of P_nu.  The edge
+of its answer bounds the optimum: ``max over w of rho(A w) <= max_j (A'd)_j`` for *every* d in P_nu.
+The smallest edge so far is the bound, and ``bound - rho(A w)`` the duality gap of w.
+
+- *lpboost*: w maximises rho over the hypotheses so far, d is the dual solution;
+- *erlpboost*: w maximises g over the hypotheses so far, d is the gradient of g;
+- *cerlpboost*: Frank-Wolfe steps on g;
+- *mlpboost*: a Frank-Wolfe step and a second candidate; the one with the larger g is the next w.
+
+The image ``z = A w`` is kept, so that a round costs O(m) beside weak learner and master.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from cornerstep.optimiser.active_set import ActiveSet
+from cornerstep.optimiser.loop import Look, Move
+from cornerstep.optimiser.steps import Exact, OpenLoop
+from cornerstep.problems.boosting_pool import Ensemble, MarginRay, Pool, ShortStep
+from cornerstep.problems.soft_margin import SoftMargin
+from cornerstep.problems.soft_margin_master import Master, MasterSolution, Secondary
+from cornerstep.problems.weak_learners import Answer, WeakLearner
+from cornerstep.vectors import FloatArray, IntArray, SparseVector
+
+METHODS = ("lpboost", "erlpboost", "cerlpboost", "mlpboost")
+STEPS = ("short", "open-loop", "line-search", "pairwise", "blended-pairwise")
+SECONDARIES = ("lp", "entropic")
+
+_ADDED = 20  # hypotheses taken from one answer
+_ACCURACY = 0.2  # of the gap: how well MLPBoost's master is solved
+_STABLE = (0.9, 0.4)  # shares of the best distribution so far where the weak learner is asked
+_USEFUL = 0.25  # of the gap: what a further hypothesis may lack of the master's largest edge
+_IDLE = 0.25  # of the gap: what one may lack of it before it counts as idle
+_UNLIMITED = 2**31 - 1  # the simplex grows with the hypotheses
+
+
+class BoostingSolver:
+    """A method of boosting, for the loop.  The point is the ensemble of largest soft margin so far.
+
+    Parameters
+    ----------
+    problem : SoftMargin
+    learner : WeakLearner
+    method : str
+        One of ``METHODS``.
+    step : str
+        One of ``STEPS``, for the methods that take Frank-Wolfe steps.
+    secondary : str or callable
+        The second candidate of MLPBoost: one of ``SECONDARIES`` or a function of the margins (one row
+        a hypothesis) and the problem that answers weights.
+    start : tuple of hypotheses and weights, optional
+    """
+
+    monotone = False
+    extra_columns = ("edge", "g", "soft_margin", "bound", "hypotheses")
+
+    def __init__(
+        self,
+        problem: SoftMargin,
+        learner: WeakLearner,
+        method: str = "mlpboost",
+        step: str = "short",
+        secondary: str | Secondary = "lp",
+        start: tuple[Sequence[Any], FloatArray] | None = None,
+    ) -> None:
+        self.problem, self.learner, self.method, self.step = problem, learner, method, step
+        self.pool = Pool(problem.size)
+        self.bound = math.inf
+        self.witness = problem.prior
+        self.oracle_calls = 0
+        self.rounds = 0
+        self._improved = False
+        self._gap_at_drop = math.inf
+        self._stages: list[tuple[int, Ensemble]] = []
+        entropic = method == "erlpboost" or secondary == "entropic"
+        self.master = Master(problem, entropic)
+        self._secondary = secondary
+        self._accuracy = _ACCURACY
+        self._rule: Any = Exact()
+        if step == "short":
+            self._rule = ShortStep(problem.eta)
+        elif step == "open-loop":
+            self._rule = OpenLoop()
+
+        answer = self._ask(problem.prior)
+        if start is None:
+            self._begin_at(answer.margins[0])
+        else:
+            self._begin_from(*start)
+        self._ask_at: FloatArray | None = None
+        self._below = -1.0
+        self._edge = answer.edge
+
+    # -- the state ------------------------------------------------------------------------------
+
+    def _begin_at(self, margins: FloatArray) -> None:
+        """All weight on one hypothesis."""
+        atom = self._atom(self.pool.number(margins))
+        self.active = ActiveSet(atom)
+        self._set_image(margins.copy())
+
+    def _begin_from(self, hypotheses: Sequence[Any], weights: FloatArray) -> None:
+        margins = self.learner.margins(hypotheses)
+        for hypothesis, row in zip(hypotheses, margins, strict=True):
+            self.pool.add(hypothesis, row)
+        numbers = [self.pool.number(row) for row in margins]
+        self._take(numbers, np.asarray(weights, dtype=np.float64), weights @ margins)
+
+    def _take(self, numbers: Iterable[int], weights: FloatArray, image: FloatArray) -> None:
+        """Go to the ensemble with these weights."""
+        total = 0.0
+        active: ActiveSet | None = None
+        for number, weight in zip(numbers, weights, strict=True):
+            if weight > 0:
+                total += weight
+                if active is None:
+                    active = ActiveSet(self._atom(number))
+                else:
+                    active.towards(self._atom(number), weight / total)
+        assert active is not None
+        self.active = active
+        self._set_image(image)
+
+    @staticmethod
+    def _atom(number: int) -> SparseVector:
+        """The vertex of the simplex that is hypothesis ``number``."""
+        return SparseVector(np.array([number]), np.array([1.0]), _UNLIMITED)
+
+    def _set_image(self, image: FloatArray) -> None:
+        self.image = image
+        self.g, self.gradient = self.problem.smoothed(image)
+        self._consider(self._active_numbers(), self.active.weights, image)
+
+    def _consider(self, numbers: Sequence[int], weights: FloatArray, image: FloatArray) -> None:
+        """Keep an ensemble if its soft margin is the largest so far."""
+        soft_margin = self.problem.value(image)
+        if not self._stages or soft_margin > self.soft_margin:
+            self.soft_margin = soft_margin
+            support = weights > 0
+            numbers = np.asarray(numbers)[support]
+            self.best = Ensemble(tuple(numbers.tolist()), weights[support], image)
+            self._record()
+
+    def _active_numbers(self) -> tuple[int, ...]:
+        return tuple(int(atom.indices[0]) for atom in self.active.atoms)  # type: ignore[union-attr]
+
+    def _record(self) -> None:
+        """Keep the ensemble as a stage: all of the first rounds, then ever fewer."""
+        if len(self._stages) < 2 or self.rounds > 1.01 * self._stages[-2][0]:
+            self._stages.append((self.rounds, self.best))
+        else:
+            self._stages[-1] = (self.rounds, self.best)
+
+    @property
+    def stages(self) -> list[tuple[int, Ensemble]]:
+        """Round and ensemble, as the soft margin rose."""
+        return self._stages
+
+    @property
+    def point(self) -> Ensemble:
+        return self.best
+
+    def chosen(self, ensemble: Ensemble) -> list[Any]:
+        """The hypotheses of an ensemble."""
+        return [self.pool.hypotheses[number] for number in ensemble.numbers]
+
+    # -- the weak learner -----------------------------------------------------------------------
+
+    def _ask(
+        self, distribution: FloatArray, at: FloatArray | None = None, below: float = -1.0
+    ) -> Answer:
+        """Ask the weak learner; keep its best answer, and others of edge above ``below`` at ``at``."""
+        answer = self.learner.query(distribution)
+        self.oracle_calls += 1
+        edge = answer.edge
+        if not self.learner.exact and len(self.pool):
+            edge = max(edge, float((self.pool.margins @ distribution).max()))
+        if edge < self.bound:
+            self.bound, self.witness = edge, distribution
+            self._improved = True
+        edges = answer.margins @ (distribution if at is None else at)
+        for k, hypothesis in enumerate(answer.hypotheses[:_ADDED]):
+            if k == 0 or edges[k] > below:
+                self._improved |= self.pool.add(hypothesis, answer.margins[k]) is not None
+        return answer
+
+    # -- the loop's three verbs ------------------------------------------------------------------
+
+    def look(self) -> Look:
+        if self.method in ("cerlpboost", "mlpboost"):
+            self._look_along_gradient()
+        elif self._ask_at is not None:
+            self._edge = self._ask(self._ask_at, below=self._below).edge
+            self._ask_at = None
+        return self._seen(self.g, self.problem.value(self.image), len(self.active))
+
+    def _seen(self, g: float, soft_margin: float, n_hypotheses: int) -> Look:
+        gap = max(self.bound - self.soft_margin, 0.0)
+        extra = (self._edge, g, soft_margin, self.bound, n_hypotheses)
+        return Look(-self.soft_margin, gap, extra=extra)
+
+    def _look_along_gradient(self) -> None:
+        """The vertex for the Frank-Wolfe step at the gradient of g.
+
+        The rate only needs an edge no less than the bound; a known hypothesis that has it spares
+        MLPBoost the weak learner, which its second candidate asks elsewhere.
+        """
+        edges = self.pool.margins @ self.gradient
+        if self.method == "cerlpboost" or edges.max() < self.bound:
+            self._ask(self.gradient)
+            edges = self.pool.margins @ self.gradient
+        k = int(np.argmax(edges))
+        self._edge = float(edges[k])
+        self._vertex = int(self.pool.numbers[k])
+
+    def move(self) -> Move:
+        self.rounds += 1
+        if self.method in ("lpboost", "erlpboost"):
+            return self._correct()
+        move = self._frank_wolfe_step()
+        if self.method == "mlpboost":
+            numbers, weights, image = self._second_candidate()
+            if self.problem.smoothed(image)[0] > self.g:
+                self._take(numbers, weights, image)
+                return Move(1.0, "secondary")
+            self._consider(numbers, weights, image)
+        return move
+
+    def certify(self, point: Ensemble) -> Look:
+        """Margins recomputed from the data, and the weak learner asked once more at the witness."""
+        self.best = point
+        image = point.weights @ self.learner.margins(self.chosen(point))
+        self.soft_margin = self.problem.value(image)
+        self.witness = self.problem.admissible(self.witness)
+        if self.learner.exact:
+            self.bound = self.learner.query(self.witness).edge
+        return self._seen(self.problem.smoothed(image)[0], self.soft_margin, len(point.numbers))
+
+    # -- the steps -------------------------------------------------------------------------------
+
+    def _frank_wolfe_step(self) -> Move:
+        """Towards the vertex, or from the worst hypothesis of the active set to the better one."""
+        target = self.pool.row(self._vertex)
+        atom = self._atom(self._vertex)
+        if self.step not in ("pairwise", "blended-pairwise"):
+            ray = MarginRay(self.problem, self.image, target - self.image)
+            size = min(self._rule.size(ray, 1.0, self.rounds - 1), 1.0)
+            self.active.towards(atom, size)
+            self._set_image(target.copy() if size >= 1 else self.image + size * ray.change)
+            return Move(size, "fw")
+        numbers = np.array(self._active_numbers())
+        images = self.pool.margins[np.searchsorted(self.pool.numbers, numbers)]
+        edges = images @ self.gradient
+        worst, kind = int(np.argmin(edges)), "pairwise"
+        if self.step == "blended-pairwise":
+            best = int(np.argmax(edges))
+            if edges[best] - edges[worst] >= self._edge - self.gradient @ self.image:
+                target, atom = images[best], self._atom(int(numbers[best]))
+            else:
+                ray = MarginRay(self.problem, self.image, target - self.image)
+                size = self._rule.size(ray, 1.0, self.rounds - 1)
+                self.active.towards(atom, size)
+                self._set_image(target.copy() if size >= 1 else self.image + size * ray.change)
+                return Move(size, "fw")
+        ray = MarginRay(self.problem, self.image, target - images[worst])
+        largest = float(self.active.weights[worst])
+        size = self._rule.size(ray, largest, self.rounds - 1)
+        drop = size >= largest * (1 - 1e-9)
+        self.active.shift(worst, atom, largest if drop else size, drop)
+        self._set_image(self.image + (largest if drop else size) * ray.change)
+        return Move(size, f"{kind}-drop" if drop else kind)
+
+    def _correct(self) -> Move:
+        """The best weights for all hypotheses so far, and the distribution to ask next."""
+        solution = self._solve(0.01 * self.problem.eps)
+        self._take(self.pool.numbers, solution.weights, solution.image)
+        self._drop_idle(solution)
+        entropic = self.method == "erlpboost"
+        self._ask_at = self.gradient if entropic else solution.distribution
+        self._below = solution.edge - _USEFUL * (self.bound - self.soft_margin)
+        return Move(1.0, "entropic" if entropic else "lp")
+
+    def _solve(self, target: float) -> MasterSolution:
+        return self.master.solve(self.pool.margins, max(target, 1e-12))
+
+    def _drop_idle(self, solution: MasterSolution) -> None:
+        """Drop hypotheses that stay useless, but only as the gap shrinks: no cycles."""
+        gap = self.bound - self.soft_margin
+        if gap > 0.99 * self._gap_at_drop:
+            return
+        self._gap_at_drop = gap
+        edges = self.pool.margins @ solution.distribution
+        useful = solution.edge - edges <= _IDLE * gap
+        in_use: list[int] = []
+        if self.step in ("pairwise", "blended-pairwise"):  # they take weight off them
+            in_use = [*self._active_numbers(), *self.pool.numbers[solution.weights > 0]]
+        self.pool.age(useful, in_use)
+
+    def _second_candidate(self) -> tuple[IntArray, FloatArray, FloatArray]:
+        """Hypotheses, weights and image; the masters ask the weak learner for more on the way."""
+        numbers = self.pool.numbers
+        if callable(self._secondary):
+            weights = _checked(self._secondary(self.pool.margins, self.problem), len(self.pool))
+            return numbers, weights, weights @ self.pool.margins
+        gap = self.bound - self.soft_margin
+        solution = self._solve(self._accuracy * min(max(gap, self.problem.eps), 0.5))
+        self._drop_idle(solution)
+        self._improved = False
+        below = solution.edge - _USEFUL * gap
+        best = self.witness
+        for share in _STABLE:
+            d = share * best + (1.0 - share) * solution.distribution
+            self._ask(d, solution.distribution, below)
+        if not self._improved:  # the master's answer must become sharper to learn more
+            self._accuracy *= 0.5
+        return numbers, solution.weights, solution.image
+
+
+def _checked(weights: Any, size: int) -> FloatArray:
+    """The weights that a user's secondary answered, on the simplex."""
+    w = np.asarray(weights, dtype=np.float64)
+    if w.shape != (size,) or not np.isfinite(w).all() or w.min() < 0 or not w.sum() > 0:
+        raise ValueError(
+            f"secondary must answer {size} finite weights >= 0, one a hypothesis, got {weights!r}"
+        )
+    return w / w.sum()

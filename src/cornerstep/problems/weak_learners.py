@@ -1,0 +1,325 @@
+"""Weak learners: the linear minimisation oracle of boosting.
+
+Asked with a distribution d over the examples, a weak learner answers hypotheses h with values in
+[-1, 1] whose best *edge* ``sum_i d_i y_i h(x_i)`` is (nearly) the largest in its class, with their
+margins ``y_i h(x_i)``.  It may answer several: the search for one often finds the others on the way.
+
+- :class:`TreeLearner`: the largest edge over all stumps or depth-2 trees on binned features; deeper
+  trees put the best depth-2 trees below its leaves.
+- :class:`ClassifierLearner`: any scikit-learn classifier that takes ``sample_weight``.
+- :class:`FiniteLearner`: a given list of hypotheses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from cornerstep.kernels import trees as kernels
+from cornerstep.vectors import FloatArray, IntArray
+
+_LARGE = 1 << 22  # elementary operations from which a search is worth several threads
+
+
+class Answer(NamedTuple):
+    """Hypotheses in the order of falling edge, with their margins, one row each."""
+
+    edge: float
+    hypotheses: list[Any]
+    margins: FloatArray
+
+
+class WeakLearner(Protocol):
+    """What boosting asks of a weak learner."""
+
+    exact: bool  # whether the answer's edge is the largest of the whole class
+
+    def query(self, distribution: FloatArray) -> Answer:
+        """Hypotheses of large edge under ``distribution``."""
+
+    def margins(self, hypotheses: Sequence[Any]) -> FloatArray:
+        """``y_i h(x_i)`` recomputed from the data, one row a hypothesis."""
+
+
+class Tree(NamedTuple):
+    """A complete tree as a heap: ``x[feature] <= threshold`` goes left; leaves hold -1 or 1."""
+
+    features: IntArray
+    thresholds: FloatArray
+    leaves: FloatArray
+
+
+def evaluate(hypotheses: Sequence[Any], X: FloatArray) -> FloatArray:
+    """``h(x_i)``, one row a hypothesis: trees, or objects that answer ``values(X)``."""
+    out = np.empty((len(hypotheses), X.shape[0]))
+    by_size: dict[int, list[int]] = {}
+    for k, hypothesis in enumerate(hypotheses):
+        if isinstance(hypothesis, Tree):
+            by_size.setdefault(hypothesis.features.size, []).append(k)
+        else:
+            out[k] = hypothesis.values(X)
+    for members in by_size.values():
+        chosen = [hypotheses[k] for k in members]
+        features, thresholds, leaves = (np.array(part) for part in zip(*chosen, strict=True))
+        part = np.empty((len(members), X.shape[0]))
+        kernels.evaluate(X, features, thresholds, leaves, part)
+        out[members] = part
+    return out
+
+
+def cut_points(values: FloatArray, weights: FloatArray, max_bins: int) -> FloatArray:
+    """Thresholds between neighbouring values: all of them, or ``max_bins - 1`` at quantiles."""
+    distinct, where = np.unique(values, return_inverse=True)
+    if distinct.size <= max_bins:
+        chosen = np.arange(distinct.size - 1)
+    else:
+        below = np.cumsum(np.bincount(where, weights=weights))
+        levels = below[-1] * np.arange(1, max_bins) / max_bins
+        chosen = np.unique(np.searchsorted(below, levels * (1 - 1e-12)))
+        chosen = chosen[chosen < distinct.size - 1]
+    left, right = distinct[chosen], distinct[chosen + 1]
+    middle = left + (right - left) / 2
+    return np.where(middle < right, middle, left)
+
+
+class Binning:
+    """Features cut at thresholds: ``bin <= b`` if and only if ``x <= cuts[b]``.
+
+    Parameters
+    ----------
+    X : array of shape (m, F)
+    weights : array of shape (m,)
+    max_bins : int
+    """
+
+    def __init__(self, X: FloatArray, weights: FloatArray, max_bins: int) -> None:
+        self.cuts = [cut_points(column, weights, max_bins) for column in X.T]
+        # the kernels want features with many bins first
+        self.features = np.argsort([-cuts.size for cuts in self.cuts], kind="stable")
+        self.n_bins = np.array([self.cuts[f].size + 1 for f in self.features])
+        self.dtype = np.uint8 if self.n_bins.max() <= 256 else np.uint16
+
+    def transform(self, X: FloatArray) -> npt.NDArray[Any]:
+        """The bins, one row an example, features in the order of ``features``."""
+        bins = np.empty(X.shape, dtype=self.dtype)
+        for g, f in enumerate(self.features):
+            bins[:, g] = np.searchsorted(self.cuts[f], X[:, f])
+        return bins
+
+    def threshold(self, g: int, cut: int) -> float:
+        """The threshold after bin ``cut`` of the g-th feature in ``features``."""
+        cuts = self.cuts[self.features[g]]
+        return float(cuts[cut]) if cut < cuts.size else np.inf
+
+
+class TreeLearner:
+    """``argmax over trees of sum_i d_i y_i h(x_i)``: one tree for every root feature.
+
+    Exact for depth 1 and 2 over the bins.  A deeper tree is the exact tree of depth 2 with, below
+    each of its leaves, the best tree of the remaining depth for the examples there.
+
+    Parameters
+    ----------
+    X : array of shape (m, F)
+    labels : array of -1 and 1
+    binning : Binning
+    max_depth : int
+    n_threads : int
+    """
+
+    def __init__(
+        self,
+        X: FloatArray,
+        labels: FloatArray,
+        binning: Binning,
+        max_depth: int = 2,
+        n_threads: int = 1,
+    ) -> None:
+        self.X, self.labels, self.binning, self.max_depth = X, labels, binning, max_depth
+        self.exact = max_depth <= 2
+        self._bins = binning.transform(X)
+        n_bins = binning.n_bins
+        self._width = np.array([int((n_bins > b).sum()) for b in range(n_bins.max())])
+        self._order = np.argsort(self._bins.T, axis=1, kind="stable").astype(np.int32)
+        edges = np.arange(n_bins.max() + 1)
+        self._starts = np.array(
+            [np.searchsorted(self._bins[order, g], edges) for g, order in enumerate(self._order)]
+        )
+        work = n_bins.size**2 * (labels.size + float(n_bins.max()) ** 2)
+        self._threads = min(n_threads, n_bins.size) if work > _LARGE else 1
+
+    def query(self, distribution: FloatArray) -> Answer:
+        signed = distribution * self.labels
+        edges, nodes, leaves = self._search(signed, self.max_depth)
+        best = np.argsort(-edges, kind="stable")
+        grown = [(nodes[k], leaves[k]) for k in best]
+        if self.max_depth > 2:
+            grown = [self._deepen(*tree, signed, self.max_depth) for tree in grown]
+        features = np.array([tree[0][:, 0] for tree in grown])
+        cuts = np.array([tree[0][:, 1] for tree in grown])
+        values = np.array([tree[1] for tree in grown])
+        margins = np.empty((len(grown), self.labels.size))
+        kernels.evaluate(self._bins, features, cuts, values, margins)
+        margins *= self.labels
+        found = margins @ distribution
+        order = np.argsort(-found, kind="stable")
+        chosen = [self._tree(*grown[k]) for k in order]
+        return Answer(float(found[order[0]]), chosen, margins[order])
+
+    def _search(self, signed: FloatArray, depth: int) -> tuple[FloatArray, IntArray, FloatArray]:
+        """Edges, nodes and leaves of the best tree of depth 1 or 2 for every root feature."""
+        n_bins = self.binning.n_bins
+        if depth == 1:
+            return kernels.best_stumps(self._bins, n_bins, signed)
+        fixed = (self._bins, self._order, self._starts, n_bins, self._width, signed)
+        if self._threads == 1:
+            return kernels.best_trees(*fixed, 0, n_bins.size)
+        bounds = np.linspace(0, n_bins.size, self._threads + 1).astype(int)
+        with ThreadPoolExecutor(self._threads) as pool:
+            parts = list(
+                pool.map(lambda k: kernels.best_trees(*fixed, bounds[k], bounds[k + 1]),
+                         range(self._threads))
+            )  # fmt: skip
+        edges, nodes, leaves = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return edges, nodes, leaves
+
+    def _deepen(
+        self, nodes: IntArray, leaves: FloatArray, signed: FloatArray, depth: int
+    ) -> tuple[IntArray, FloatArray]:
+        """Put the best tree of the remaining depth below each leaf of a depth-2 tree."""
+        rest = depth - 2
+        reached = np.empty((1, signed.size))
+        kernels.evaluate(
+            self._bins, nodes[None, :, 0], nodes[None, :, 1], np.arange(4.0)[None], reached
+        )
+        heap = np.empty((2**depth - 1, 2), dtype=np.int64)
+        values = np.empty(2**depth)
+        heap[:3] = nodes
+        for leaf in range(4):
+            inside = np.where(reached[0] == leaf, signed, 0.0)
+            edges, below, ends = self._search(inside, min(rest, 2))
+            k = int(np.argmax(edges))
+            part, part_values = below[k], ends[k]
+            if rest > 2:
+                part, part_values = self._deepen(part, part_values, inside, rest)
+            size = 2**rest
+            values[leaf * size : (leaf + 1) * size] = part_values
+            for level in range(rest):  # node v of the part at this level -> node of the heap
+                n = 2**level
+                start = 4 * n - 1 + leaf * n
+                heap[start : start + n] = part[n - 1 : 2 * n - 1]
+        return heap, values
+
+    def _tree(self, nodes: IntArray, leaves: FloatArray) -> Tree:
+        features = self.binning.features[nodes[:, 0]]
+        thresholds = [self.binning.threshold(int(g), int(cut)) for g, cut in nodes]
+        return Tree(features, np.array(thresholds), leaves.copy())
+
+    def margins(self, hypotheses: Sequence[Any]) -> FloatArray:
+        return evaluate(hypotheses, self.X) * self.labels
+
+
+class Vote:
+    """``h(x)`` of a fitted classifier for one of its classes: in {-1, 1}, or ``2 p(x) - 1``.
+
+    Parameters
+    ----------
+    estimator : fitted scikit-learn classifier
+    rated : bool
+        Confidence-rated: ``2 p(x) - 1``.
+    label : default=1
+        The class.
+    """
+
+    def __init__(self, estimator: Any, rated: bool, label: Any = 1) -> None:
+        self.estimator, self.rated, self.label = estimator, rated, label
+
+    def values(self, X: FloatArray) -> FloatArray:
+        """``h(x_i)`` for the rows of X."""
+        if not self.rated:
+            return np.where(self.estimator.predict(X) == self.label, 1.0, -1.0)
+        column = np.flatnonzero(self.estimator.classes_ == self.label)
+        if not column.size:  # the classifier never saw the class
+            return np.full(X.shape[0], -1.0)
+        share = np.asarray(self.estimator.predict_proba(X)[:, column[0]], dtype=np.float64)
+        return np.clip(2.0 * share - 1.0, -1.0, 1.0)
+
+
+class ClassifierLearner:
+    """Fits a scikit-learn classifier with ``sample_weight = m d`` each time it is asked.
+
+    Answers its decisions (values -1 and 1) and, where it has ``predict_proba``, the confidence-rated
+    hypothesis ``2 p(x) - 1``.  Its edges bound nothing but what this learner can find.
+
+    Parameters
+    ----------
+    estimator : scikit-learn classifier
+    X : array of shape (m, F)
+    labels : array of -1 and 1
+    rng : numpy.random.RandomState
+        Seeds ``random_state`` of the copies, where they have one.
+    """
+
+    exact = False
+
+    def __init__(
+        self, estimator: Any, X: FloatArray, labels: FloatArray, rng: np.random.RandomState
+    ) -> None:
+        self.estimator, self.X, self.labels, self._rng = estimator, X, labels, rng
+
+    def query(self, distribution: FloatArray) -> Answer:
+        from sklearn.base import clone
+
+        copy = clone(self.estimator)
+        if "random_state" in copy.get_params():
+            copy.set_params(random_state=self._rng.randint(np.iinfo(np.int32).max))
+        used = distribution > 0
+        classes = (self.labels > 0).astype(np.int64)
+        copy.fit(self.X[used], classes[used], sample_weight=self.labels.size * distribution[used])
+        rated = hasattr(copy, "predict_proba")
+        votes = [Vote(copy, False), Vote(copy, True)] if rated else [Vote(copy, False)]
+        margins = self.margins(votes)
+        edges = margins @ distribution
+        order = np.argsort(-edges, kind="stable")
+        return Answer(float(edges[order[0]]), [votes[k] for k in order], margins[order])
+
+    def margins(self, hypotheses: Sequence[Any]) -> FloatArray:
+        return evaluate(hypotheses, self.X) * self.labels
+
+
+class FiniteLearner:
+    """The hypotheses of largest edge among given ones.
+
+    Parameters
+    ----------
+    matrix : array of shape (n, m)
+        ``y_i h_j(x_i)`` in [-1, 1], one row a hypothesis.
+    hypotheses : sequence, optional
+        What to answer for the rows; by default their numbers.
+    n_answers : int, default=1
+    """
+
+    exact = True
+
+    def __init__(
+        self, matrix: FloatArray, hypotheses: Sequence[Any] | None = None, n_answers: int = 1
+    ) -> None:
+        self.matrix = np.asarray(matrix, dtype=np.float64)
+        if self.matrix.ndim != 2 or not self.matrix.size or not (abs(self.matrix) <= 1).all():
+            raise ValueError("margins must be a matrix with entries in [-1, 1]")
+        self.hypotheses = list(range(len(matrix))) if hypotheses is None else list(hypotheses)
+        self._row = {id(h): k for k, h in enumerate(self.hypotheses)}
+        self.n_answers = n_answers
+
+    def query(self, distribution: FloatArray) -> Answer:
+        edges = self.matrix @ distribution
+        order = np.argsort(-edges, kind="stable")[: self.n_answers]
+        chosen = [self.hypotheses[k] for k in order]
+        return Answer(float(edges[order[0]]), chosen, self.matrix[order])
+
+    def margins(self, hypotheses: Sequence[Any]) -> FloatArray:
+        return self.matrix[[self._row[id(h)] for h in hypotheses]]
