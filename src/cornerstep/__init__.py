@@ -10,12 +10,18 @@ from cornerstep.optimiser import Result, Status, minimize
 from cornerstep.saddle import extragradient
 
 if TYPE_CHECKING:
-    from cornerstep.estimators import MulticlassSVC, RegularizationPath, regularization_path
+    from cornerstep.estimators import (
+        MulticlassSVC,
+        ReducedHullSVC,
+        RegularizationPath,
+        regularization_path,
+    )
 
 __version__ = version("cornerstep")
 
 __all__ = [
     "MulticlassSVC",
+    "ReducedHullSVC",
     "RegularizationPath",
     "Result",
     "Status",
@@ -26,7 +32,7 @@ __all__ = [
 ]
 
 # Estimators bring scikit-learn and compiled kernels along: imported when first asked for.
-_LAZY = ("MulticlassSVC", "RegularizationPath", "regularization_path")
+_LAZY = ("MulticlassSVC", "ReducedHullSVC", "RegularizationPath", "regularization_path")
 
 
 def __getattr__(name: str) -> Any:

@@ -184,6 +184,8 @@ class KernelColumns:
     ----------
     evaluations : int
         Entries of the kernel matrix computed so far, by whatever method.
+    room, kept : int
+        How many columns may be kept, and how many slots have been filled.
     """
 
     def __init__(self, kernel: Kernel, limit: int, precision: Precision = np.float64) -> None:
@@ -202,15 +204,15 @@ class KernelColumns:
         self._owners = np.full(self.room, -1)  # whose column a slot keeps
         self._stamps = np.zeros(self.room, dtype=np.int64)  # when it was last used
         self._clock = 0
+        self.kept = 0
+
+    def use_single(self) -> None:
+        """Keep float32 columns from now on, twice as many."""
+        self._start(np.float32)
 
     def use_double(self) -> None:
         """Keep float64 columns from now on."""
         self._start(np.float64)
-
-    @property
-    def kept(self) -> int:
-        """How many columns are kept."""
-        return int((self._owners >= 0).sum())
 
     def take(self, examples: IntArray) -> KernelColumns:
         """Columns of the kernel matrix of some of the examples, none of them kept yet."""
@@ -261,11 +263,16 @@ class KernelColumns:
 
     def _keep(self, examples: IntArray, block: Block) -> None:
         """Put columns into free slots and those unused the longest, but not in this call."""
-        old = np.flatnonzero(self._stamps < self._clock)
-        if old.size > examples.size:
-            old = old[np.argpartition(self._stamps[old], examples.size)[: examples.size]]
-        evicted = self._owners[old]
-        self._slots[evicted[evicted >= 0]] = -1
+        if self.kept + examples.size <= self.room:
+            old = np.arange(self.kept, self.kept + examples.size)
+            self.kept += examples.size
+        else:
+            self.kept = self.room
+            old = np.flatnonzero(self._stamps < self._clock)
+            if old.size > examples.size:
+                old = old[np.argpartition(self._stamps[old], examples.size)[: examples.size]]
+            evicted = self._owners[old]
+            self._slots[evicted[evicted >= 0]] = -1
         chosen = examples[: old.size]
         self._store[old] = block[: old.size]
         self._owners[old], self._slots[chosen], self._stamps[old] = chosen, old, self._clock

@@ -1,0 +1,105 @@
+"""Training of one kernel machine: the problem, a method of the optimiser or the working sets."""
+
+from __future__ import annotations
+
+import time
+from typing import NamedTuple
+
+import numpy as np
+
+from cornerstep.domains import CappedSimplex
+from cornerstep.optimiser import minimize
+from cornerstep.optimiser.loop import Stopping, run
+from cornerstep.optimiser.result import Status, Trace
+from cornerstep.problems.reduced_hull import ReducedHullProblem
+from cornerstep.problems.reduced_hull_auto import WorkingSetDescent, starting_point
+from cornerstep.vectors import FloatArray
+
+METHODS = ("auto", "di-away", "di-pairwise", "di-away-schedule", "di-pairwise-schedule")
+_TOUCHING = 1e-14  # a value below this share of (sum a)² max k(x, x) counts as 0
+
+
+class Training(NamedTuple):
+    """A signed dual point, its gradient, and its certificate."""
+
+    beta: FloatArray
+    gradient: FloatArray
+    objective: float
+    gap: float
+    status: Status
+    n_iter: int
+    evaluations: int
+    trace: Trace
+
+
+def train(
+    problem: ReducedHullProblem,
+    method: str = "auto",
+    *,
+    tol: float = 1e-3,
+    max_iter: int = 10_000,
+    time_limit: float | None = None,
+    start: FloatArray | None = None,
+    rng: np.random.Generator | None = None,
+    verbose: int = 0,
+) -> Training:
+    """Solve ``problem`` to a relative gap of ``tol`` by one of ``METHODS``.
+
+    Parameters
+    ----------
+    problem : ReducedHullProblem
+    method : str
+    tol, max_iter, time_limit, verbose
+        As for :func:`cornerstep.minimize`, with tol relative to the value.
+    start : array of shape (n,), optional
+        Signed variables near which to start: the nearest feasible point is taken.
+    rng : numpy Generator, optional
+    """
+    title = f"ReducedHullSVC, {method}"
+    absolute = _TOUCHING * problem.scale(problem.start())
+    if start is not None:
+        start = _feasible(problem, start)
+    if method != "auto":
+        x0 = None if start is None else problem.signs * start
+        result = minimize(
+            problem.objective(), problem.domain, method=method, tol=absolute, rtol=tol,
+            max_iter=max_iter, time_limit=time_limit, x0=x0, verbose=verbose,
+        )  # fmt: skip
+        beta = problem.signs * result.x
+        return Training(
+            beta, problem.gradient(beta), result.value, result.gap, result.status,
+            result.n_iter, problem.columns.evaluations, result.trace,
+        )  # fmt: skip
+    begun = time.perf_counter()
+    stopped = False
+    if 8 * problem.n**2 > problem.columns.limit:
+        problem.columns.use_single()
+    if start is None:
+        start, stopped = starting_point(problem, rng or np.random.default_rng(), time_limit)
+    left = None if time_limit is None else max(time_limit - (time.perf_counter() - begun), 0.0)
+    solver = WorkingSetDescent(problem, start)
+    stopping = Stopping(absolute, tol, 0 if stopped else max_iter, left)
+    outcome = run(solver, stopping, verbose=verbose, title=title)
+    return Training(
+        solver.beta, solver.gradient, outcome.look.value, outcome.look.gap,
+        Status.INTERRUPTED if stopped else outcome.status,
+        outcome.n_iter, problem.columns.evaluations, outcome.trace,
+    )  # fmt: skip
+
+
+def _feasible(problem: ReducedHullProblem, beta: FloatArray) -> FloatArray:
+    """The feasible point nearest to ``beta``: exactly the sums and bounds of this problem."""
+    out = np.empty(problem.n)
+    for part in (slice(0, problem.split), slice(problem.split, problem.n)):
+        lower, width = problem.lower[part], problem.caps[part]
+        if width.size == 0:
+            continue
+        # of b - lower: sum b is 0 for the C-SVM, and +-K for the classes of reduced hulls
+        total = -float(lower.sum())
+        if problem.K is not None:
+            total += problem.K if part.start == 0 else -problem.K
+        if total <= 0:  # K is the whole class
+            out[part] = lower
+            continue
+        out[part] = lower + CappedSimplex(width.size, total, width).project(beta[part] - lower)
+    return np.clip(out, problem.lower, problem.upper)
