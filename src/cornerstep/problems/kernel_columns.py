@@ -215,8 +215,8 @@ class KernelColumns:
         self._start(np.float64)
 
     def take(self, examples: IntArray) -> KernelColumns:
-        """Columns of the kernel matrix of some of the examples, none of them kept yet."""
-        return KernelColumns(self.kernel.take(examples), self.limit, self.precision)
+        """Float64 columns of the kernel matrix of some of the examples, none of them kept yet."""
+        return KernelColumns(self.kernel.take(examples), self.limit)
 
     def _evaluate(self, rows: IntArray, columns: IntArray | None, precision: Precision) -> Block:
         self.evaluations += rows.size * (self.n if columns is None else columns.size)

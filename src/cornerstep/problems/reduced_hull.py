@@ -175,11 +175,11 @@ class ReducedHullProblem:
         )
 
     def scale(self, beta: FloatArray) -> float:
-        """``(sum |b|)² max k(x, x)`` over the support: what rounding errors of b'Kb are a share of."""
+        """``(sum |b|)² max k(x, x)``, by some support vectors: rounding errors are a share of it."""
         support = beta.nonzero()[0]
         if support.size == 0:
             return 0.0
-        some = support[: min(support.size, 64)]
+        some = support[:16]
         largest = float(np.abs(self.columns.submatrix(some).diagonal()).max())
         return float(np.abs(beta).sum()) ** 2 * largest
 

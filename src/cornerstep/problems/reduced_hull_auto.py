@@ -34,7 +34,8 @@ _LARGEST = 4000  # up to working sets of this size
 _VIOLATION = 0.3  # newcomers violate optimality by at least this share of the most
 _INNER = 0.1  # a working set is solved until it violates optimality by this share of the most
 _BURST = 2  # two-coordinate steps, per coordinate of the working set, between Newton steps ...
-_FIRST_BURST = 4  # ... and before the first one
+_FIRST_BURST = 10  # ... and before the first one
+_WORTH = 1.0  # another Newton step follows one that gained this many times what a burst does
 _NEWTON = 12  # Newton steps in a round, at most
 _FACE = 3000  # free coordinates that a Newton step may have
 _RIDGE = 1e-8  # added to the diagonal of a face's kernel matrix, relative to it
@@ -42,6 +43,8 @@ _SHRINK = 5  # a smaller problem has this many times fewer examples ...
 _SMALL = 450  # ... but at least so many, ...
 _COARSE = 0.1  # ... and is solved to this relative gap
 _FAILURES = 2  # certificates that float32 columns may miss
+_NOISE = 0.5  # what rounding to float32 may do to the gap, as a share of what is allowed of it
+_GUESS = 0.1  # the value on all examples, at the least, as a share of what fewer examples suggest
 
 
 class WorkingSetDescent:
@@ -52,14 +55,17 @@ class WorkingSetDescent:
     problem : ReducedHullProblem
     beta : array of shape (n,)
         Signed variables to start from; not changed.
+    tol : float
+        The relative gap to reach: float32 columns that are too coarse for it are given up.
     """
 
     monotone = True
     extra_columns: tuple[str, ...] = ("kernel_evaluations", "support")
 
-    def __init__(self, problem: ReducedHullProblem, beta: FloatArray) -> None:
+    def __init__(self, problem: ReducedHullProblem, beta: FloatArray, tol: float) -> None:
         self.problem = problem
         self.columns = problem.columns
+        self.tol = tol
         self.beta = beta
         self.gradient = problem.linear.copy()
         support = beta.nonzero()[0]
@@ -73,16 +79,23 @@ class WorkingSetDescent:
     def look(self) -> Look:
         problem = self.problem
         value = problem.value(self.beta, self.gradient)
+        if self._is_coarse() and _rounding(problem, self.beta) > _NOISE * self.tol * abs(value):
+            self.columns.use_double()
+            self.gradient = problem.gradient(self.beta)
+            value = problem.value(self.beta, self.gradient)
         gap = problem.gap(self.beta, self.gradient)
         extra = self.columns.evaluations, int(np.count_nonzero(self.beta))
         return Look(value, max(gap, 0.0), extra=extra)
+
+    def _is_coarse(self) -> bool:
+        return self.columns.precision is np.float32
 
     def certify(self, point: FloatArray) -> Look:
         """Gradient, value and gap in float64; float32 columns that fall short too often are given up."""
         self.beta = point
         self.gradient = self.problem.gradient(point)
         self._failures += 1
-        if self._failures >= _FAILURES and self.columns.precision is np.float32:
+        if self._failures >= _FAILURES and self._is_coarse():
             self.columns.use_double()
         return self.look()
 
@@ -156,7 +169,7 @@ class _SmallProblem:
         for _ in range(_NEWTON):
             newton_gain = self._newton()
             steps, gain = self._descend(tol, _BURST * self.size)
-            if steps < _BURST * self.size or newton_gain < gain:
+            if steps < _BURST * self.size or newton_gain < _WORTH * gain:
                 break
         return "newton"
 
@@ -227,39 +240,51 @@ def _solve_regularised(matrix: FloatArray, right: FloatArray) -> FloatArray:
 
 
 def starting_point(
-    problem: ReducedHullProblem, rng: np.random.Generator, time_limit: float | None = None
+    problem: ReducedHullProblem,
+    rng: np.random.Generator,
+    tol: float,
+    time_limit: float | None = None,
 ) -> tuple[FloatArray, bool]:
     """Signed variables to start from, and whether the user asked to stop on the way to them.
 
     From the solution on a random share of each class, if there are examples enough: the vertex that
-    is best for the gradient of that solution on all examples.
+    is best for the gradient of that solution on all examples.  Columns of the problem become
+    float32 if not all fit in float64 and that is precise enough for ``tol``.
     """
     begun = time.perf_counter()
     order = np.empty(problem.n)
     for part in (slice(0, problem.n_positive), slice(problem.n_positive, None)):
-        size = order[part].size
-        order[part] = rng.permutation(size) / size
-    size, shares = problem.n / _SHRINK, []
+        order[part] = rng.permutation(order[part].size) / order[part].size
+    shares, size = [1.0], problem.n / _SHRINK
     while size >= _SMALL:
         shares.insert(0, size / problem.n)
         size /= _SHRINK
-    level = problem.sample(np.flatnonzero(order < shares[0])) if shares else problem
+    examples = np.flatnonzero(order < shares[0])
+    level = problem if len(shares) == 1 else problem.sample(examples)
     beta = level.start()
-    for k, share in enumerate(shares):
+    for share in shares[1:]:
         left = None if time_limit is None else max(time_limit - (time.perf_counter() - begun), 0.0)
-        descent = WorkingSetDescent(level, beta)
-        stopping = Stopping(0.0, _COARSE, 1000, left)
-        outcome = run(_Uncertified(descent), stopping)
-        examples = np.flatnonzero(order < share)
-        last = k + 1 == len(shares)
-        wider = np.arange(problem.n) if last else np.flatnonzero(order < shares[k + 1])
+        descent = WorkingSetDescent(level, beta, _COARSE)
+        outcome = run(_Uncertified(descent), Stopping(0.0, _COARSE, 1000, left))
+        wider = np.flatnonzero(order < share)
+        finer = problem if share == 1.0 else problem.sample(wider)
         problem.columns.evaluations += level.columns.evaluations
-        finer = problem if last else problem.sample(wider)
+        if share == 1.0 and 8 * problem.n**2 > problem.columns.limit:
+            growth = problem.n / level.n
+            noise = growth**1.5 * _rounding(level, descent.beta)
+            if noise <= _NOISE * tol * _GUESS * growth**2 * abs(outcome.look.value):
+                problem.columns.use_single()
         beta = _lifted(level, descent.beta, finer, np.searchsorted(wider, examples))
-        level = finer
+        level, examples = finer, wider
         if outcome.status is Status.INTERRUPTED:
-            return (beta if last else problem.start()), True
+            return (beta if level is problem else problem.start()), True
     return beta, False
+
+
+def _rounding(problem: ReducedHullProblem, beta: FloatArray) -> float:
+    """About what rounding kernel entries to float32 does to the gap at ``beta``."""
+    spread = float(np.linalg.norm(beta)) / max(float(np.abs(beta).sum()), 1e-300)
+    return float(np.finfo(np.float32).eps) / 2 * spread * problem.scale(beta)
 
 
 def _lifted(

@@ -72,12 +72,11 @@ def train(
         )  # fmt: skip
     begun = time.perf_counter()
     stopped = False
-    if 8 * problem.n**2 > problem.columns.limit:
-        problem.columns.use_single()
     if start is None:
-        start, stopped = starting_point(problem, rng or np.random.default_rng(), time_limit)
+        rng = rng or np.random.default_rng()
+        start, stopped = starting_point(problem, rng, tol, time_limit)
     left = None if time_limit is None else max(time_limit - (time.perf_counter() - begun), 0.0)
-    solver = WorkingSetDescent(problem, start)
+    solver = WorkingSetDescent(problem, start, tol)
     stopping = Stopping(absolute, tol, 0 if stopped else max_iter, left)
     outcome = run(solver, stopping, verbose=verbose, title=title)
     return Training(
