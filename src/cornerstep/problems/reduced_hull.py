@@ -22,7 +22,8 @@ from cornerstep.objectives import Quadratic
 from cornerstep.problems.kernel_columns import KernelColumns
 from cornerstep.vectors import FloatArray, IntArray, Vector, dense
 
-_FLAT = 1e-13  # a squared distance of hulls below this share of K² max k(x, x) is rounding
+#: Hulls whose value is below this share of :meth:`ReducedHullProblem.scale` count as touching.
+TOUCHING = 1e-12
 
 
 class Machine(NamedTuple):
@@ -155,7 +156,7 @@ class ReducedHullProblem:
         total = float(np.abs(beta).sum())
         if self.C is None:
             width = thresholds[0] - thresholds[1]
-            if width <= 0 or squared_norm <= _FLAT * self.scale(beta):
+            if width <= 0 or squared_norm <= 4 * TOUCHING * self.scale(beta):
                 raise ValueError(
                     "the reduced convex hulls of the two classes touch, so no hyperplane lies "
                     f"between them at K = {self.K:g}: take a larger nu or K (they shrink the "

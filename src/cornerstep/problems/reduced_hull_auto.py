@@ -38,7 +38,9 @@ _FIRST_BURST = 10  # ... and before the first one
 _WORTH = 1.0  # another Newton step follows one that gained this many times what a burst does
 _NEWTON = 12  # Newton steps in a round, at most
 _FACE = 3000  # free coordinates that a Newton step may have
-_RIDGE = 1e-8  # added to the diagonal of a face's kernel matrix, relative to it
+_DAMPING = (1e-3, 1e-9, 1.0)  # of Newton steps, relative to the diagonal: at first, least, most
+_EASE, _BRAKE = 0.1, 4.0  # the damping is multiplied by after whole steps, and after short ones
+_SHORT = 0.25  # a step this short was bent too much by the bounds
 _SHRINK = 5  # a smaller problem has this many times fewer examples ...
 _SMALL = 450  # ... but at least so many, ...
 _COARSE = 0.1  # ... and is solved to this relative gap
@@ -71,6 +73,7 @@ class WorkingSetDescent:
         support = beta.nonzero()[0]
         self.columns.add_product(support, beta[support], self.gradient)
         self._failures = 0
+        self._damping = _DAMPING[0]
 
     @property
     def point(self) -> FloatArray:
@@ -103,8 +106,9 @@ class WorkingSetDescent:
         chosen, violation = self._working_set()
         if chosen.size == 0:
             return Move(0.0, "none")
-        small = _SmallProblem(self.problem, chosen, self.beta, self.gradient)
+        small = _SmallProblem(self.problem, chosen, self.beta, self.gradient, self._damping)
         kind = small.solve(_INNER * violation)
+        self._damping = small.damping
         change = small.beta - self.beta[chosen]
         moved = change.nonzero()[0]
         beta, gradient = self.beta.copy(), self.gradient.copy()
@@ -154,7 +158,9 @@ class _SmallProblem:
         chosen: IntArray,
         beta: FloatArray,
         gradient: FloatArray,
+        damping: float,
     ) -> None:
+        self.damping = damping
         self.K = problem.columns.submatrix(chosen)
         self.beta, self.gradient = beta[chosen], gradient[chosen]
         self.lower, self.upper = problem.lower[chosen], problem.upper[chosen]
@@ -191,8 +197,13 @@ class _SmallProblem:
         image = change[free] @ self.K[free]
         slope, curvature = float(self.gradient @ change), float(image @ change)
         if not slope < 0:
+            self.damping = min(self.damping * _BRAKE, _DAMPING[2])
             return 0.0
         step = 1.0 if curvature <= -slope else -slope / curvature
+        if step == 1.0:
+            self.damping = max(self.damping * _EASE, _DAMPING[1])
+        elif step < _SHORT:
+            self.damping = min(self.damping * _BRAKE, _DAMPING[2])
         moved = self.beta[free] + step * change[free]
         self.beta[free] = np.clip(moved, self.lower[free], self.upper[free])
         self.gradient += step * image
@@ -207,8 +218,8 @@ class _SmallProblem:
             used = sums.any(axis=0)
             sums, missing = sums[:, used], missing[used]
             here = self.gradient[inside] + change[free] @ self.K[np.ix_(free, inside)]
-            solved = _solve_regularised(
-                self.K[np.ix_(inside, inside)], np.column_stack([here, sums])
+            solved = _solve_damped(
+                self.K[np.ix_(inside, inside)], self.damping, np.column_stack([here, sums])
             )
             forces = sums.T @ solved
             multipliers = np.linalg.solve(forces[:, 1:], forces[:, 0] - missing)
@@ -224,17 +235,16 @@ class _SmallProblem:
         return np.zeros(self.size)  # nothing is left to balance the sums with
 
 
-def _solve_regularised(matrix: FloatArray, right: FloatArray) -> FloatArray:
-    """``(matrix + ridge) \\ right`` with the smallest ridge that makes it positive definite."""
+def _solve_damped(matrix: FloatArray, damping: float, right: FloatArray) -> FloatArray:
+    """``(matrix + damping * mean diagonal) \\ right``, with more damping if that is indefinite."""
     diagonal = matrix.diagonal().copy()
     scale = max(float(diagonal.mean()), np.finfo(float).tiny)
-    ridge = _RIDGE
     while True:
-        np.fill_diagonal(matrix, diagonal + ridge * scale)
+        np.fill_diagonal(matrix, diagonal + damping * scale)
         try:
             factor = cho_factor(matrix, lower=True, check_finite=False)
         except LinAlgError:
-            ridge *= 10
+            damping *= 10
             continue
         return cho_solve(factor, right, check_finite=False)
 

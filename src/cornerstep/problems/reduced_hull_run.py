@@ -11,12 +11,11 @@ from cornerstep.domains import CappedSimplex
 from cornerstep.optimiser import minimize
 from cornerstep.optimiser.loop import Stopping, run
 from cornerstep.optimiser.result import Status, Trace
-from cornerstep.problems.reduced_hull import ReducedHullProblem
+from cornerstep.problems.reduced_hull import TOUCHING, ReducedHullProblem
 from cornerstep.problems.reduced_hull_auto import WorkingSetDescent, starting_point
 from cornerstep.vectors import FloatArray
 
 METHODS = ("auto", "di-away", "di-pairwise", "di-away-schedule", "di-pairwise-schedule")
-_TOUCHING = 1e-14  # a value below this share of (sum a)² max k(x, x) counts as 0
 
 
 class Training(NamedTuple):
@@ -56,7 +55,7 @@ def train(
     rng : numpy Generator, optional
     """
     title = f"ReducedHullSVC, {method}"
-    absolute = _TOUCHING * problem.scale(problem.start())
+    absolute = TOUCHING * problem.scale(problem.start())
     if start is not None:
         start = _feasible(problem, start)
     if method != "auto":
