@@ -71,7 +71,7 @@ def test_nu_machines_are_those_of_libsvm(data, nu, request):
     assert np.setxor1d(ours.support_, theirs.support_).size <= 2
     assert ours.n_support_.sum() == ours.support_.size
     assert ours.nu_ == pytest.approx(nu)
-    assert ours.K_ == pytest.approx(nu * len(y) / 2)
+    assert pytest.approx(nu * len(y)) == 2 * ours.K_
     assert ours.margin_ == pytest.approx(2 / np.sqrt(2 * dual_value(ours, matrix)))
     same_machine(ours, SVC(C=ours.C_, tol=1e-9).fit(X, y), X, 1e-5)
 
@@ -87,8 +87,10 @@ def test_c_machines_are_those_of_libsvm(data, C, request):
     assert ours.objective_ * C**2 == pytest.approx(standard, rel=1e-6)
     assert np.setxor1d(ours.support_, theirs.support_).size <= 2
     assert ours.C_ == C
+    if C == 0.01:  # all of a class is at its cap: so it is for any smaller C
+        return
     again = exact(ours.nu_).fit(X, y)
-    assert again.C_ == pytest.approx(C, rel=1e-4)
+    assert pytest.approx(1, rel=1e-4) == again.C_ / C
     same_machine(again, ours, X, 1e-4)
 
 
@@ -116,7 +118,7 @@ def test_schedules_run_where_their_theory_holds(method):
         clf.fit(X, y)
     best = exact(K=3, gamma=5.0).fit(X, y)
     assert clf.objective_ - clf.gap_ <= best.objective_ <= clf.objective_ * (1 + 1e-9)
-    with pytest.raises(ValueError, match="needs, and .* lacks, .*grid"):
+    with pytest.raises(ValueError, match=r"needs, and .* lacks, .*grid"):
         ReducedHullSVC(K=2.5, method=method).fit(X, y)
     with pytest.raises(ValueError, match="needs a positive strong_convexity"):
         ReducedHullSVC(K=3, method=method).fit(X[[0] * 6 + [7] * 6], y)
@@ -140,13 +142,22 @@ def test_several_classes_go_one_against_one_as_in_libsvm(load, options):
     if np.array_equal(ours.support_, theirs.support_):
         largest = np.abs(theirs.dual_coef_).max()
         assert np.abs(ours.dual_coef_ - theirs.dual_coef_).max() <= 1e-2 * largest
-    assert (ours.n_support_ == np.bincount(np.unique(y, return_inverse=True)[1][ours.support_])).all()
+    assert (
+        ours.n_support_ == np.bincount(np.unique(y, return_inverse=True)[1][ours.support_])
+    ).all()
 
 
 def test_attributes_look_like_those_of_libsvm(cancer):
     X, y = cancer
     ours, theirs = exact(0.2).fit(X, y), NuSVC(nu=0.2).fit(X, y)
-    for name in ("support_", "support_vectors_", "n_support_", "dual_coef_", "intercept_", "classes_"):
+    for name in (
+        "support_",
+        "support_vectors_",
+        "n_support_",
+        "dual_coef_",
+        "intercept_",
+        "classes_",
+    ):
         a, b = getattr(ours, name), getattr(theirs, name)
         assert a.shape == b.shape, name
         assert np.abs(np.asarray(a, dtype=float) - b).max() <= 1e-2 * max(np.abs(b).max(), 1), name
@@ -173,9 +184,12 @@ def test_given_kernels_and_functions_are_the_same_machine(blobs):
     expected = plain.decision_function(X)
     assert function.decision_function(X) == pytest.approx(expected, abs=1e-6)
     assert given.decision_function(rbf_kernel(X, gamma=0.3)) == pytest.approx(expected, abs=1e-6)
-    assert given.support_vectors_.shape == NuSVC(nu=0.5, kernel="precomputed").fit(
-        rbf_kernel(X, gamma=0.3), y
-    ).support_vectors_.shape
+    assert (
+        given.support_vectors_.shape
+        == NuSVC(nu=0.5, kernel="precomputed")
+        .fit(rbf_kernel(X, gamma=0.3), y)
+        .support_vectors_.shape
+    )
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -364,7 +378,8 @@ def test_K_of_a_class_size_is_the_mean_of_that_class():
     clf = exact(K=10, kernel="linear").fit(X, y)
     assert clf.n_support_[0] == 10
     assert clf.dual_coef_[0, :10] == pytest.approx(-clf.C_)
-    same_machine(clf, NuSVC(nu=20 / 30, kernel="linear", tol=1e-9).fit(X, y), X, 1e-4)
+    theirs = SVC(C=clf.C_, kernel="linear", tol=1e-9).fit(X, y)  # the intercept is not unique
+    assert np.ptp(clf.decision_function(X) - theirs.decision_function(X)) <= 1e-4
     means = exact(K=20, kernel="linear").fit(np.vstack([X, X[:10]]), np.r_[y, y[:10]])
     direction = means.dual_coef_ @ means.support_vectors_
     towards = X[y == 1].mean(axis=0) - X[y == 0].mean(axis=0)
@@ -432,7 +447,10 @@ BAD = {
         {"nu": 0.7},
         "nu=0.7 is infeasible for these classes: the largest feasible nu is 0.666667",
     ),
-    "kernel": ({"kernel": "cosine"}, "kernel must be one of linear, poly, rbf, sigmoid, precomputed"),
+    "kernel": (
+        {"kernel": "cosine"},
+        "kernel must be one of linear, poly, rbf, sigmoid, precomputed",
+    ),
     "gamma": ({"gamma": "large"}, "gamma must be 'scale', 'auto' or a number >= 0, got 'large'"),
     "method": ({"method": "smo"}, "method must be one of auto, di-away, di-pairwise"),
     "tol": ({"tol": -1}, "tol must be a number >= 0, got -1"),
@@ -463,8 +481,10 @@ def test_one_class_and_wrong_shapes_are_refused():
 
 def test_the_largest_feasible_nu_is_feasible():
     X, y = np.random.default_rng(0).standard_normal((150, 2)), np.repeat([0, 1], [50, 100])
-    assert exact(2 * 50 / 150).fit(X, y).K_ == pytest.approx(50)
+    largest = exact(2 * 50 / 150).fit(X, y)
+    assert pytest.approx(50) == largest.K_
     three = np.repeat([0, 1, 2], [30, 50, 70])
     with pytest.raises(ValueError, match=r"the largest feasible nu is 0\.6$"):
         ReducedHullSVC(0.61).fit(X, three)
-    assert ReducedHullSVC(0.6).fit(X, three).K_ == pytest.approx([24, 30, 36])
+    pairs = ReducedHullSVC(0.6).fit(X, three)
+    assert pytest.approx([24, 30, 36]) == pairs.K_

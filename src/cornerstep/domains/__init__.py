@@ -1,7 +1,8 @@
 """Domains: polytopes and balls known by their oracles.
 
 ``Simplex``, ``CappedSimplex``, ``Box``, ``BalancedBox``, ``L1Ball``, ``Birkhoff``, ``ConvexHull``,
-``Polytope``, ``Ball``, ``NuclearNormBall`` and ``Product``.  :class:`Domain` says what one of your own needs.
+``Polytope``, ``Ball``, ``NuclearNormBall`` and ``Product``.  :class:`Domain` says what one of your
+own needs.
 """
 
 from cornerstep.domains.balanced import BalancedBox

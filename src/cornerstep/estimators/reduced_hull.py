@@ -49,7 +49,7 @@ class ReducedHullSVC(ClassifierMixin, BaseEstimator):
     """``min 1/2 |A u - B v|²`` over reduced convex hulls u, v in P_K, with a certificate.
 
     ``P_K = {0 <= u <= 1, sum u = K}``: the nearest points of the two classes' reduced hulls, each
-    example weighing at most 1/K.  It is the nu-SVM with ``nu = 2K/n`` and, at ``C = C_``, the C-SVM.
+    example weighing at most 1/K.  It is the nu-SVM with ``nu = 2K/n`` and the C-SVM at ``C = C_``.
     After ``fit`` the minimum is known to lie between ``objective_ - gap_`` and ``objective_``.
 
     Parameters
@@ -214,7 +214,7 @@ class ReducedHullSVC(ClassifierMixin, BaseEstimator):
             said = ", ".join(f"{name}={value!r}" for name, value in given.items())
             raise ValueError(f"only one of nu, K and C may be given, got {said}")
         for name, value in given.items():
-            if not (isinstance(value, Real) and 0 < value < np.inf):
+            if not (isinstance(value, Real) and 0 < float(value) < np.inf):
                 raise ValueError(f"{name} must be a positive number, got {value!r}")
         if self.nu is not None and self.nu > 1:
             raise ValueError(f"nu must be in (0, 1], got {self.nu!r}")
@@ -224,6 +224,10 @@ class ReducedHullSVC(ClassifierMixin, BaseEstimator):
             raise ValueError(f"max_iter must be an integer >= 0, or -1, got {self.max_iter!r}")
         if not (isinstance(self.cache_size, Real) and self.cache_size > 0):
             raise ValueError(f"cache_size must be a positive number, got {self.cache_size!r}")
+        if self.time_limit is not None and not (
+            isinstance(self.time_limit, Real) and self.time_limit >= 0
+        ):
+            raise ValueError(f"time_limit must be seconds >= 0 or None, got {self.time_limit!r}")
         if self.method not in METHODS:
             raise ValueError(f"method must be one of {', '.join(METHODS)}, got {self.method!r}")
         if not callable(self.kernel) and self.kernel not in KERNELS:
@@ -256,7 +260,7 @@ class ReducedHullSVC(ClassifierMixin, BaseEstimator):
         if self.C is not None:
             return
         if self.K is not None:
-            if self.K > totals.min() * _TOTAL:
+            if totals.min() * _TOTAL < self.K:
                 raise ValueError(
                     "K must be at most the size (the sum of the weights) of the smallest class, "
                     f"{totals.min():g}, got {self.K!r}"
@@ -320,9 +324,7 @@ class ReducedHullSVC(ClassifierMixin, BaseEstimator):
                 K = min(float(K), *(float(caps[signs == sign].sum()) for sign in (1, -1)))
             kernel = self._kernel(X, examples)
             limit = int(self.cache_size * 1e6)
-            problem = ReducedHullProblem(
-                KernelColumns(kernel, limit), signs, caps, K=K, C=self.C
-            )
+            problem = ReducedHullProblem(KernelColumns(kernel, limit), signs, caps, K=K, C=self.C)
             training = train(
                 problem,
                 self.method,
@@ -355,9 +357,7 @@ class ReducedHullSVC(ClassifierMixin, BaseEstimator):
         support = support[np.argsort(labels[support], kind="stable")]
         self.support_ = support.astype(np.int32)
         self.n_support_ = np.bincount(labels[support], minlength=m).astype(np.int32)
-        self.support_vectors_ = (
-            np.empty((0, 0)) if self.kernel == "precomputed" else X[support]
-        )
+        self.support_vectors_ = np.empty((0, 0)) if self.kernel == "precomputed" else X[support]
         self._machines = coefficients[:, support]
         self.dual_coef_ = self._dual_coef(labels[support], pairs)
         self.intercept_ = np.array([pair.machine.intercept for pair in pairs])

@@ -20,7 +20,7 @@ def gather(store, slots, columns, out):
 
 @njit(cache=True, nogil=True)
 def accumulate(store, slots, values, out):
-    """``out += sum_a values[a] store[slots[a]]``, each tile summed in the precision of the store."""
+    """``out += sum_a values[a] store[slots[a]]``, summed tile by tile in the store's precision."""
     part = np.empty(_TILE, store.dtype)
     for start in range(0, out.size, _TILE):
         stop = min(start + _TILE, out.size)
@@ -38,7 +38,7 @@ def accumulate(store, slots, values, out):
 def two_coordinate_descent(K, beta, gradient, lower, upper, split, tol, max_iter):
     """SMO with second-order selection on ``min 1/2 b'Kb + <p, b>, lower <= b <= upper``.
 
-    The sums of the first ``split`` entries and of the others stay as they are.  Each iteration takes
+    The sums of the first ``split`` entries and of the others stay as they are.  An iteration takes
     the group with the largest violation ``max h over b > lower  -  min h over b < upper``, i from
     the minimum and j where ``(h_j - h_i)² / (K_ii + K_jj - 2 K_ij)`` is largest, and moves b_i up
     and b_j down by the exact step.  beta and its gradient h are updated in place.

@@ -120,6 +120,7 @@ class FrankWolfeSolver:
         self.monotone = bool(getattr(step, "monotone", False)) and not method.own_step
         self.position = position
         self.extra_columns: tuple[str, ...] = getattr(objective, "extra_columns", ())
+        self._counts = getattr(objective, "extra", None) or tuple
         self.iteration = 0
         self._proposal: Proposal | None = None
         self._moving = False
@@ -132,13 +133,11 @@ class FrankWolfeSolver:
         if not self._is_finite():
             return Look(self.position.value, math.nan)
         proposal = self._proposed()
-        return Look(
-            self.position.value, max(proposal.gap, 0.0), proposal.certified, self._extra()
-        )
+        return Look(self.position.value, max(proposal.gap, 0.0), proposal.certified, self._extra())
 
     def _extra(self) -> tuple[Any, ...]:
         """What the objective adds to the trace."""
-        return tuple(getattr(self.objective, "extra")()) if self.extra_columns else ()
+        return tuple(self._counts()) if self.extra_columns else ()
 
     def _is_finite(self) -> bool:
         return math.isfinite(self.position.value + self.position.inner)

@@ -68,9 +68,7 @@ class InnerProductKernel:
         self._factors: dict[Precision, tuple[Any, Any]] = {}
 
     def take(self, examples: IntArray) -> InnerProductKernel:
-        return InnerProductKernel(
-            self.X[examples], self.name, self.gamma, self.degree, self.coef0
-        )
+        return InnerProductKernel(self.X[examples], self.name, self.gamma, self.degree, self.coef0)
 
     def _factor(self, precision: Precision) -> tuple[Any, Any]:
         """Left and right factors, whose product is what the kernel is a function of."""
@@ -242,7 +240,7 @@ class KernelColumns:
         return out
 
     def add_product(self, examples: IntArray, values: FloatArray, out: FloatArray) -> None:
-        """``out += K[:, examples] values``; columns that were not kept are, as far as there is room."""
+        """``out += K[:, examples] values``; new columns are kept, as far as there is room."""
         from cornerstep.kernels.reduced_hull import accumulate
 
         self._clock += 1
@@ -278,7 +276,7 @@ class KernelColumns:
         self._owners[old], self._slots[chosen], self._stamps[old] = chosen, old, self._clock
 
     def exact_product(self, examples: IntArray, values: FloatArray) -> FloatArray:
-        """``K[:, examples] values`` in float64 throughout, from the data (or kept float64 columns)."""
+        """``K[:, examples] values`` in float64, from the data or from kept float64 columns."""
         out = np.zeros(self.n)
         if self.precision is np.float64:
             self.add_product(examples, values, out)

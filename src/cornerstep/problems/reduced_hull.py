@@ -2,13 +2,13 @@
 
 With ``Q_ij = y_i y_j k(x_i, x_j)`` and caps w (the weights of the examples, 1 by default)
 
-- *reduced hulls*: ``min 1/2 a'Qa`` over ``0 <= a <= w`` with sum K in each class, P_K x P_K.  This is
-  ``1/2 |A u - B v|²`` for u, v the parts of a; it is nu-SVC with ``nu = 2K / sum of w``;
+- *reduced hulls*: ``min 1/2 a'Qa`` over ``0 <= a <= w`` with sum K in each class, P_K x P_K.
+  This is ``1/2 |A u - B v|²`` for u, v the parts of a; it is nu-SVC with ``nu = 2K / sum of w``;
 - *C-SVM*: ``min 1/2 a'Qa - (1/C) 1'a`` over ``0 <= a <= w, y'a = 0``.
 
 Signed variables ``b_i = y_i a_i`` make both the same: ``min 1/2 b'Kb + <p, b>`` over a box with one
-fixed sum (C-SVM) or one per class (reduced hulls).  Their gradient ``h = Kb + p`` equals a threshold
-on every free coordinate: one per sum.
+fixed sum (C-SVM) or one per class (reduced hulls).  At the optimum the gradient ``h = Kb + p``
+equals a threshold on every free coordinate: one per sum.
 """
 
 from __future__ import annotations
@@ -123,7 +123,9 @@ class ReducedHullProblem:
         leaves out: where the sum ends inside a coordinate both are that one's.
         """
         parts = (slice(None, self.split), slice(self.split, None))
-        return tuple(self._threshold(beta[part], gradient[part], part) for part in parts[: self._sums])
+        return tuple(
+            self._threshold(beta[part], gradient[part], part) for part in parts[: self._sums]
+        )
 
     @property
     def _sums(self) -> int:
@@ -176,7 +178,7 @@ class ReducedHullProblem:
         )
 
     def scale(self, beta: FloatArray) -> float:
-        """``(sum |b|)² max k(x, x)``, by some support vectors: rounding errors are a share of it."""
+        """``(sum |b|)² max k(x, x)``, by some support vectors: rounding is a share of it."""
         support = beta.nonzero()[0]
         if support.size == 0:
             return 0.0

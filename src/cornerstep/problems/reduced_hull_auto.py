@@ -94,7 +94,7 @@ class WorkingSetDescent:
         return self.columns.precision is np.float32
 
     def certify(self, point: FloatArray) -> Look:
-        """Gradient, value and gap in float64; float32 columns that fall short too often are given up."""
+        """Gradient, value and gap in float64; float32 columns may fall short once."""
         self.beta = point
         self.gradient = self.problem.gradient(point)
         self._failures += 1
@@ -236,7 +236,7 @@ class _SmallProblem:
 
 
 def _solve_damped(matrix: FloatArray, damping: float, right: FloatArray) -> FloatArray:
-    """``(matrix + damping * mean diagonal) \\ right``, with more damping if that is indefinite."""
+    """Solve ``(matrix + damping * mean diagonal) x = right``, with more damping if indefinite."""
     diagonal = matrix.diagonal().copy()
     scale = max(float(diagonal.mean()), np.finfo(float).tiny)
     while True:

@@ -51,7 +51,7 @@ def train(
     tol, max_iter, time_limit, verbose
         As for :func:`cornerstep.minimize`, with tol relative to the value.
     start : array of shape (n,), optional
-        Signed variables near which to start: the nearest feasible point is taken.
+        Signed variables near which to start: a feasible point close to them is taken.
     rng : numpy Generator, optional
     """
     title = f"ReducedHullSVC, {method}"
@@ -86,18 +86,18 @@ def train(
 
 
 def _feasible(problem: ReducedHullProblem, beta: FloatArray) -> FloatArray:
-    """The feasible point nearest to ``beta``: exactly the sums and bounds of this problem."""
-    out = np.empty(problem.n)
-    for part in (slice(0, problem.split), slice(problem.split, problem.n)):
-        lower, width = problem.lower[part], problem.caps[part]
-        if width.size == 0:
-            continue
-        # of b - lower: sum b is 0 for the C-SVM, and +-K for the classes of reduced hulls
-        total = -float(lower.sum())
-        if problem.K is not None:
-            total += problem.K if part.start == 0 else -problem.K
-        if total <= 0:  # K is the whole class
-            out[part] = lower
-            continue
-        out[part] = lower + CappedSimplex(width.size, total, width).project(beta[part] - lower)
-    return np.clip(out, problem.lower, problem.upper)
+    """A feasible point near ``beta``, on its support if there is room."""
+    classes = slice(0, problem.n_positive), slice(problem.n_positive, problem.n)
+    amounts = np.minimum(np.abs(beta), problem.caps)
+    K = problem.K
+    if K is None:
+        K = min(float(amounts[part].sum()) for part in classes)
+    out = np.zeros(problem.n)
+    for part in classes if K > 0 else ():
+        caps = problem.caps[part]
+        used = amounts[part] > 0
+        if caps[used].sum() < K:
+            used = np.ones_like(used)
+        simplex = CappedSimplex(int(used.sum()), K, caps[used])
+        out[part][used] = np.clip(simplex.project(amounts[part][used]), 0.0, caps[used])
+    return problem.signs * out
