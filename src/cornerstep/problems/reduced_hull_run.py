@@ -9,7 +9,7 @@ import numpy as np
 
 from cornerstep.domains import CappedSimplex
 from cornerstep.optimiser import minimize
-from cornerstep.optimiser.loop import Stopping, run
+from cornerstep.optimiser.loop import Callback, Stopping, run
 from cornerstep.optimiser.result import Status, Trace
 from cornerstep.problems.reduced_hull import TOUCHING, ReducedHullProblem
 from cornerstep.problems.reduced_hull_auto import WorkingSetDescent, starting_point
@@ -40,6 +40,7 @@ def train(
     time_limit: float | None = None,
     start: FloatArray | None = None,
     rng: np.random.Generator | None = None,
+    callback: Callback | None = None,
     verbose: int = 0,
 ) -> Training:
     """Solve ``problem`` to a relative gap of ``tol`` by one of ``METHODS``.
@@ -48,8 +49,9 @@ def train(
     ----------
     problem : ReducedHullProblem
     method : str
-    tol, max_iter, time_limit, verbose
-        As for :func:`cornerstep.minimize`, with tol relative to the value.
+    tol, max_iter, time_limit, callback, verbose
+        As for :func:`cornerstep.minimize`, with tol relative to the value.  What a callback sees
+        is a, or the signed variables b of 'auto'.
     start : array of shape (n,), optional
         Signed variables near which to start: a feasible point close to them is taken.
     rng : numpy Generator, optional
@@ -62,7 +64,8 @@ def train(
         x0 = None if start is None else problem.signs * start
         result = minimize(
             problem.objective(), problem.domain, method=method, tol=absolute, rtol=tol,
-            max_iter=max_iter, time_limit=time_limit, x0=x0, verbose=verbose,
+            max_iter=max_iter, time_limit=time_limit, x0=x0, callback=callback,
+            verbose=verbose,
         )  # fmt: skip
         beta = problem.signs * result.x
         return Training(
@@ -77,7 +80,7 @@ def train(
     left = None if time_limit is None else max(time_limit - (time.perf_counter() - begun), 0.0)
     solver = WorkingSetDescent(problem, start, tol)
     stopping = Stopping(absolute, tol, 0 if stopped else max_iter, left)
-    outcome = run(solver, stopping, verbose=verbose, title=title)
+    outcome = run(solver, stopping, callback=callback, verbose=verbose, title=title)
     return Training(
         solver.beta, solver.gradient, outcome.look.value, outcome.look.gap,
         Status.INTERRUPTED if stopped else outcome.status,
