@@ -38,7 +38,7 @@ class Problem:
     K: float | None = None
     C: float | None = None
     bound: float = -np.inf
-    optimal_C: float = np.nan  # of the optimum: the C-SVM that a K-machine is
+    equivalent_c: float = np.nan  # of the optimum: the C-SVM that a K-machine is
     optimal_primal: float = np.nan
 
     @property
@@ -177,7 +177,7 @@ def judge(problem: Problem, point: Point) -> Measures:
     found["error"] = max(value - problem.bound, 0.0) / abs(value) if value else np.inf
     if violation > _SLACK:
         found["error"] = found["gap"] = np.inf
-    if np.isfinite(problem.optimal_C):
+    if np.isfinite(problem.equivalent_c):
         found["primal"] = primal(problem, beta, Kb)
         found["primal error"] = found["primal"] / problem.optimal_primal - 1
     found["columns"] = point.evaluations / y.size
@@ -185,12 +185,12 @@ def judge(problem: Problem, point: Point) -> Measures:
 
 
 def primal(problem: Problem, beta: Array, Kb: Array) -> float:
-    """``1/2 |w|² + C sum of hinge losses`` at C = optimal_C, for the best scaling and intercept."""
-    y, C = problem.y, problem.optimal_C
+    """``1/2 |w|² + C sum of hinge losses`` at C = equivalent_c, with the best intercept."""
+    y, C = problem.y, problem.equivalent_c
 
     def at(scale: float) -> float:
         scores = scale * Kb
-        # the loss in the intercept is piecewise linear, with kinks where an example meets its margin
+        # the loss is piecewise linear in the intercept: kinks where an example meets its margin
         kinks = np.sort(y - scores)
         low, high = 0, kinks.size - 1
 
@@ -215,7 +215,7 @@ def _scales(problem: Problem, Kb: Array) -> Array:
     y, count = problem.y, int(np.ceil(problem.K or 0)) - 1
     high = np.partition(Kb[y > 0], count)[count]
     low = -np.partition(-Kb[y < 0], count)[count]
-    return np.array([2.0 / (high - low)]) if high > low else np.array([problem.optimal_C])
+    return np.array([2.0 / (high - low)]) if high > low else np.array([problem.equivalent_c])
 
 
 def reference(problem: Problem, tol: float = 1e-5) -> Problem:
@@ -227,7 +227,7 @@ def reference(problem: Problem, tol: float = 1e-5) -> Problem:
     point = Point(_beta(problem, clf))
     found = judge(problem, point)
     known = replace(
-        problem, bound=found["f"] - found["gap"] * abs(found["f"]), optimal_C=float(clf.C_)
+        problem, bound=found["f"] - found["gap"] * abs(found["f"]), equivalent_c=float(clf.C_)
     )
     return replace(known, optimal_primal=primal(known, point.beta, image(known, point.beta)))
 

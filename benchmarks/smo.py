@@ -1,4 +1,4 @@
-"""SMO for the C-SVM as LIBSVM does it, through the package's kernel columns: what it evaluates counts.
+"""SMO for the C-SVM as LIBSVM does it, through the package's kernel columns, which count.
 
 ``min 1/2 b'Kb - (1/C) y'b`` from b = 0, one pair of coordinates at a time, chosen by second-order
 information.  Plain numpy; nothing is shrunk, so each new coordinate costs one whole column.
@@ -28,7 +28,8 @@ def smo(
 ) -> tuple[Array, int]:
     """Signed variables b and the number of steps; ``seen(step, seconds, b)`` is told of the way.
 
-    Stops when ``max h over b > lower - min h over b < upper <= tol / C`` or after ``limit`` seconds.
+    Stops when ``max h over b > lower - min h over b < upper <= tol / C`` or after ``limit``
+    seconds.
     """
     begun = time.perf_counter()
     lower, upper = np.where(y > 0, 0.0, -1.0), np.where(y > 0, 1.0, 0.0)
@@ -36,7 +37,7 @@ def smo(
     kept: dict[int, Array] = {}
 
     def column(i: int) -> Array:
-        """As it is kept, or computed and put where the count is: the columns' own store is for sums."""
+        """Computed, and counted, once."""
         if i not in kept:
             kept[i] = np.zeros(y.size)
             columns.add_product(np.array([i]), np.ones(1), kept[i])

@@ -1,8 +1,8 @@
 """Wall clock of kernel SVMs to the same objective: ours, LIBSVM and its kin.
 
-Ours runs to a *certified* relative gap of 1e-3.  The others prove nothing: each gets the loosest of
-its tolerances whose objective the judge finds within a relative 1e-3 of a proven bound, and only the
-run at that tolerance counts.
+Ours runs to a *certified* relative gap of 1e-3.  The others prove nothing: each gets the loosest
+of its tolerances whose objective the judge finds within a relative 1e-3 of a proven bound, and only
+the run at that tolerance counts.
 """
 
 from __future__ import annotations

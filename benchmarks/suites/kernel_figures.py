@@ -85,7 +85,7 @@ def _smo(limit: float) -> Solver:
                 if recorder is not None and recorder.due(step):
                     recorder(step, seconds, Point(beta, columns.evaluations))
 
-            beta, steps = smo(columns, problem.y, problem.optimal_C, _CLOSE, limit, seen)
+            beta, steps = smo(columns, problem.y, problem.equivalent_c, _CLOSE, limit, seen)
             return Answer(Point(beta, columns.evaluations), steps, "")
 
         return solve

@@ -28,7 +28,8 @@ from cornerstep.optimiser.result import Status
 from cornerstep.problems.reduced_hull import ReducedHullProblem
 from cornerstep.vectors import FloatArray, IntArray
 
-_NEWCOMERS = 256  # violating coordinates that may join a working set ...
+_NEWCOMERS = 256  # violating coordinates that may join a working set, ...
+_NEWCOMERS_FEW = (32, 16)  # ... the larger of 32 and 1 in 16 examples if that is fewer, ...
 _NEWCOMERS_SHARE = 0.1  # ... or this share of the free ones, if that is more,
 _LARGEST = 4000  # up to working sets of this size
 _VIOLATION = 0.3  # newcomers violate optimality by at least this share of the most
@@ -122,7 +123,8 @@ class WorkingSetDescent:
         problem, beta, gradient = self.problem, self.beta, self.gradient
         may_rise, may_fall = beta < problem.upper, beta > problem.lower
         free = may_rise & may_fall
-        count = int(max(_NEWCOMERS, _NEWCOMERS_SHARE * free.sum()))
+        few = max(_NEWCOMERS_FEW[0], problem.n // _NEWCOMERS_FEW[1])
+        count = int(max(min(_NEWCOMERS, few), _NEWCOMERS_SHARE * free.sum()))
         parts = [part for part in (slice(0, problem.split), slice(problem.split, None))
                  if beta[part].size]  # fmt: skip
         chosen, largest = [np.flatnonzero(free)], 0.0
