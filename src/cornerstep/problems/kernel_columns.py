@@ -8,6 +8,7 @@ in ``evaluations``.  What it computes with are kernels: ``block(rows, columns)``
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from copy import copy
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -62,46 +63,49 @@ class InnerProductKernel:
                 X = X.toarray()
         else:
             X = np.asarray(X, dtype=np.float64)
-        if name == "rbf" and not sp.issparse(X):
-            X = X - X.mean(axis=0)  # distances stay, norms shrink, and with them rounding errors
-        self.X = X
-        self._factors: dict[Precision, tuple[Any, Any]] = {}
+        self._factors: dict[Precision, Any] = {np.float64: self._extended(X)}
+
+    def _extended(self, X: Any) -> Any:
+        """Left factors: the rows of X, for 'rbf' with ``|x|²`` and 1 behind them."""
+        if self.name != "rbf":
+            return X
+        ones = np.ones((self.n, 1))
+        if sp.issparse(X):
+            return sp.hstack([X, X.multiply(X).sum(axis=1).reshape(-1, 1), ones], "csr")
+        X = X - X.mean(axis=0)  # distances stay, norms shrink, and with them rounding errors
+        return np.hstack([X, np.einsum("ij,ij->i", X, X)[:, None], ones])
 
     def take(self, examples: IntArray) -> InnerProductKernel:
-        return InnerProductKernel(self.X[examples], self.name, self.gamma, self.degree, self.coef0)
+        some = copy(self)
+        some.n = examples.size
+        some._factors = {np.float64: self._factors[np.float64][examples]}
+        return some
 
-    def _factor(self, precision: Precision) -> tuple[Any, Any]:
-        """Left and right factors, whose product is what the kernel is a function of."""
+    def _factor(self, precision: Precision) -> Any:
         if precision not in self._factors:
-            left = right = self.X
-            if self.name == "rbf":
-                ones = np.ones((self.n, 1))
-                if sp.issparse(self.X):
-                    norms = self.X.multiply(self.X).sum(axis=1).reshape(-1, 1)
-                    left = sp.hstack([self.X, norms, ones], "csr")
-                    scaled = [2 * self.gamma * self.X, -self.gamma * ones, -self.gamma * norms]
-                    right = sp.hstack(scaled, "csr")
-                else:
-                    norms = np.einsum("ij,ij->i", self.X, self.X)[:, None]
-                    left = np.hstack([self.X, norms, ones])
-                    right = self.gamma * np.hstack([2 * self.X, -ones, -norms])
-            elif self.name != "linear":
-                right = self.gamma * self.X
-            self._factors[precision] = left.astype(precision), right.astype(precision)
+            self._factors[precision] = self._factors[np.float64].astype(precision)
         return self._factors[precision]
 
+    def _right(self, left: Any) -> Block:
+        """Right factors of some examples, dense, from their left ones."""
+        left = left.toarray() if sp.issparse(left) else left
+        if self.name == "linear":
+            return left
+        if self.name != "rbf":
+            return self.gamma * left
+        right = 2 * self.gamma * left
+        right[:, -2] = -self.gamma
+        right[:, -1] = -self.gamma * left[:, -2]
+        return right
+
     def block(self, rows: IntArray, columns: IntArray | None, precision: Precision) -> Block:
-        left, right = self._factor(precision)
-        if columns is not None:
-            left = left[columns]
-        right = right[rows]
-        out = np.empty((rows.size, left.shape[0]), dtype=precision)
+        left = self._factor(precision)
+        others = left if columns is None else left[columns]
+        out = np.empty((rows.size, others.shape[0]), dtype=precision)
         for a in range(0, rows.size, _ROWS):
-            some = right[a : a + _ROWS]
-            if sp.issparse(some):
-                some = some.toarray()
-            for b in range(0, left.shape[0], _COLUMNS):
-                part = left[b : b + _COLUMNS]
+            some = self._right(left[rows[a : a + _ROWS]])
+            for b in range(0, others.shape[0], _COLUMNS):
+                part = others[b : b + _COLUMNS]
                 product = (part @ some.T).T if sp.issparse(part) else some @ part.T
                 self._transform(product, out[a : a + _ROWS, b : b + _COLUMNS])
         return out
