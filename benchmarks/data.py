@@ -41,7 +41,7 @@ def folder() -> Path | None:
     return path if path.is_dir() else None
 
 
-def _read(name: str) -> Any:
+def read(name: str) -> Any:
     where = folder()
     if where is None:
         raise UnavailableError(WHAT_TO_SET)
@@ -52,26 +52,26 @@ def _read(name: str) -> Any:
 
 
 def _plain(name: str) -> tuple[Any, Any]:
-    z = _read(name)
+    z = read(name)
     return z["X_train"].astype(np.float64), z["y_train"]
 
 
 def _flowers102() -> tuple[Any, Any]:
     """Official train + val; the indices count from 0."""
-    z = _read("flowers102")
+    z = read("flowers102")
     rows = np.concatenate([z["train"], z["val"]]).astype(np.intp)
     return z["X"][rows] * float(z["scale"]), z["y"][rows]
 
 
 def _cub200() -> tuple[Any, Any]:
-    z = _read("cub200")
+    z = read("cub200")
     rows = z["is_train"].astype(bool)
     return z["X"][rows] * float(z["scale"]), z["y"][rows]
 
 
 def _silhouettes(n: int) -> tuple[Any, Any]:
     """n random silhouettes, 28 x 28 bits each."""
-    z = _read("caltech")
+    z = read("caltech")
     bits = np.unpackbits(z["X"], axis=1)[:, : int(z["n_features"])].astype(np.float64)
     rows = np.random.default_rng(0).permutation(len(bits))[:n]
     return bits[rows], z["y"][rows]
@@ -81,7 +81,7 @@ def _news20() -> tuple[Any, Any]:
     """tf-idf with rows of norm 1, CSR."""
     from sklearn.feature_extraction.text import TfidfTransformer
 
-    z = _read("news20")
+    z = read("news20")
     parts = (z["X_train_data"], z["X_train_indices"], z["X_train_indptr"])
     counts = sp.csr_matrix(parts, shape=z["X_train_shape"], dtype=np.float64)
     return sp.csr_array(TfidfTransformer().fit_transform(counts)), z["y_train"]

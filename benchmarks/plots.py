@@ -30,6 +30,8 @@ _STYLES: dict[str, tuple[str, str]] = {
     "projected-gradient": ("#E69F00", "--"),
     "fw-open-loop": ("#56B4E9", "-."),
     "block": ("#D55E00", "-"),
+    "cornerstep": ("#009E73", "-"),
+    "SMO": ("#000000", "--"),
 }
 _LABELS = {"iteration": "iterations", "seconds": "seconds"}
 _LOOK: Any = {
@@ -144,6 +146,31 @@ def grid(rows: list[Row], file: Path, title: str, across: str, down: tuple[str, 
         figure.suptitle(title, x=0.01, ha="left", fontsize=12)
         handles, labels = axes[0, 0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=max(len(labels), 1))
+        figure.savefig(file, dpi=150)
+        plt.close(figure)
+    return file
+
+
+def evaluations(rows: list[Row], file: Path) -> Path:
+    """The judged ``primal error`` against ``columns`` of the kernel matrix; a panel a dataset."""
+    rows = [row for row in rows if row.path]
+    datasets = list(dict.fromkeys(row.dataset for row in rows))
+    with plt.rc_context(_LOOK):
+        figure, axes = plt.subplots(
+            1, len(datasets), figsize=(3.6 * len(datasets), 3.2), squeeze=False
+        )
+        for ax, dataset in zip(axes.flat, datasets, strict=True):
+            for row in (row for row in rows if row.dataset == dataset):
+                colour, style = _STYLES[row.solver]
+                across = [point["columns"] for point in row.path]
+                error = [max(point["primal error"], 1e-9) for point in row.path]
+                ax.semilogy(across, error, style, color=colour, label=row.solver)
+            ax.set_title(dataset)
+            ax.set_xlabel("kernel evaluations / n")
+            ax.set_ylim(1e-6, 30)
+        axes.flat[0].set_ylabel("primal objective, relative error")
+        axes.flat[0].legend()
+        figure.tight_layout()
         figure.savefig(file, dpi=150)
         plt.close(figure)
     return file

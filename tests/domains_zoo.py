@@ -18,6 +18,7 @@ from scipy.optimize import linprog
 from scipy.spatial import ConvexHull as Qhull
 
 from cornerstep.domains import (
+    BalancedBox,
     Birkhoff,
     Box,
     CappedSimplex,
@@ -246,6 +247,18 @@ def _box(name, lower, upper):
     )
 
 
+def _balanced(name, signs, cap=1.0):
+    signs = np.array(signs, dtype=float)
+    caps = np.broadcast_to(np.asarray(cap, dtype=float), signs.size)
+    return Case(
+        f"balanced {name}",
+        lambda: BalancedBox(signs, cap),
+        lambda: Inequalities.of(box_rows(np.zeros(signs.size), caps), [(signs, 0.0)]),
+        lower=np.zeros(signs.size),
+        upper=caps,
+    )
+
+
 def _polytope(name, n, A_ub=None, b_ub=None, A_eq=None, b_eq=None, lower=None, upper=None, **cast):
     """``cast`` turns the arrays into what the domain is given."""
     low = np.broadcast_to(-np.inf if lower is None else lower, n)
@@ -299,6 +312,10 @@ def cases() -> tuple[Case, ...]:
         _box("cube", np.zeros(5), np.ones(5)),
         _box("box", [-1, 0, 2, 0.5, -3], [1, 0, 2.5, 4, 1e-3]),
         _box("long box", [-1e6, 0, 3e5], [1e6, 7e6, 4e5]),
+        _balanced("even", [1, 1, 1, -1, -1, -1]),
+        _balanced("uneven", [1, -1, -1, -1, 1, -1, -1], 0.5),
+        _balanced("one positive", [-1, 1, -1, -1]),
+        _balanced("per-coordinate", [1, 1, -1, -1, -1, 1, 1], caps),
         Case("l1", lambda: L1Ball(4, 1.5), lambda: l1_rows(4, 1.5)),
         Case("l1 n=1", lambda: L1Ball(1), lambda: l1_rows(1, 1.0)),
         Case("birkhoff 1", lambda: Birkhoff(1), lambda: birkhoff_rows(1), np.zeros(1)),
@@ -349,6 +366,12 @@ def cases() -> tuple[Case, ...]:
 def binary_vertices(n, keep):
     """The 0/1 vectors of length n whose sum satisfies ``keep``."""
     return np.array([v for v in itertools.product((0.0, 1.0), repeat=n) if keep(sum(v))])
+
+
+def balanced_vertices(signs):
+    """The 0/1 vectors with as many positive as negative entries."""
+    every = binary_vertices(len(signs), lambda total: True)
+    return every[every @ np.array(signs) == 0]
 
 
 def largest_distance(vertices) -> float:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from cornerstep.domains import (
+    BalancedBox,
     Birkhoff,
     Box,
     CappedSimplex,
@@ -20,6 +21,7 @@ from cornerstep.domains import (
 )
 from domains_zoo import (
     as_array,
+    balanced_vertices,
     binary_vertices,
     cases,
     facial_constant,
@@ -168,6 +170,8 @@ def test_diameter_bounds_every_distance_between_vertices(case):
         (CappedSimplex(6, 2, at_most=True), binary_vertices(6, lambda total: total <= 2)),
         (CappedSimplex(6, 4, at_most=True), binary_vertices(6, lambda total: total <= 4)),
         (CappedSimplex(3, 8, at_most=True), binary_vertices(3, lambda total: total <= 8)),
+        (BalancedBox([1, 1, -1, -1, -1], 2.0), 2 * balanced_vertices([1, 1, -1, -1, -1])),
+        (BalancedBox([1, -1, -1]), balanced_vertices([1, -1, -1])),
         (Birkhoff(1), np.eye(1)),
         (Birkhoff(3), [np.eye(3)[list(p)].ravel() for p in itertools.permutations(range(3))]),
         (ConvexHull([[0.0, 0], [3, 4], [1, 1]]), [[0.0, 0], [3, 4], [1, 1]]),
@@ -190,6 +194,11 @@ FACIAL = [
         Box([0.0, -1, 2], [0.5, 1, 5]),
         both_bounds(3),
         np.array(list(itertools.product([0.0, 0.5], [-1.0, 1], [2.0, 5]))),
+    ),
+    (
+        BalancedBox([1, 1, -1, -1, -1], 0.5),
+        both_bounds(5),
+        0.5 * balanced_vertices([1, 1, -1, -1, -1]),
     ),
     (CappedSimplex(5, 2), both_bounds(5), binary_vertices(5, lambda total: total == 2)),
     (
@@ -235,6 +244,14 @@ def test_unknown_facial_constant_is_none_in_products_too():
     assert product.facial_constant is None or product.facial_constant(2) is None
 
 
+def test_balanced_pairs_are_taken_while_they_are_worth_it():
+    domain = BalancedBox([1, 1, 1, -1, -1])
+    gradient = np.array([-3.0, 1.0, 0.0, 2.0, -0.5])
+    assert as_array(domain.lmo(gradient)) == pytest.approx([1, 0, 0, 0, 1])
+    assert not as_array(domain.lmo(np.ones(5))).any()
+    assert as_array(domain.lmo(-np.ones(5))).sum() == 4
+
+
 def test_grid_is_the_common_entry_of_the_vertices():
     for case in cases():
         grid = getattr(case.domain, "grid", None)
@@ -243,6 +260,9 @@ def test_grid_is_the_common_entry_of_the_vertices():
     assert CappedSimplex(8, 1, cap=0.25).grid == 0.25
     assert CappedSimplex(8, 1, cap=0.3).grid is None
     assert CappedSimplex(8, 3, at_most=True).grid is None
+    assert BalancedBox([1, -1], 0.3).grid == 0.3
+    assert BalancedBox([1, -1], [0.3, 0.2]).grid is None
+    assert BalancedBox([1, -1], [0.3, 0.2]).facial_constant(1) is None
     assert Product([Simplex(3), Birkhoff(2)]).grid == 1.0
     assert Product([Simplex(3), Simplex(3, 2.0)]).grid is None
     square = Polytope(A_eq=np.ones((1, 3)), b_eq=[2], lower=0, upper=1, binary_vertices=True)

@@ -376,3 +376,23 @@ def test_rtol_is_relative_to_the_value() -> None:
     result = minimize(objective, domain, tol=0.0, rtol=1e-4, method="fw")
     assert result.success
     assert 0 < result.gap <= 1e-4 * abs(result.value)
+
+
+def test_an_objective_may_add_columns_to_the_trace():
+    class Counting(Quadratic):
+        extra_columns = ("positions", "twice")
+        count = 0
+
+        def at(self, x):
+            self.count += 1
+            return super().at(x)
+
+        def extra(self):
+            return self.count, 2 * self.count
+
+    objective = Counting(np.eye(4), -np.arange(4.0))
+    trace = minimize(objective, Simplex(4)).trace
+    assert trace.columns[-2:] == ("positions", "twice")
+    assert trace["positions"][0] == 1
+    assert trace["positions"][-1] == objective.count
+    assert (trace["twice"] == 2 * trace["positions"]).all()

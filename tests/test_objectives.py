@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from scipy.optimize import approx_fprime
 from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
+from cornerstep.linear import Matrix
 from cornerstep.objectives import LeastSquares, Quadratic, Smooth
 from cornerstep.vectors import Direction, SparseVector
 
@@ -34,6 +35,7 @@ OBJECTIVES = {
     "quadratic": (Quadratic(Q, C), quadratic),
     "quadratic csr": (Quadratic(sp.csr_array(Q), C), quadratic),
     "quadratic operator": (Quadratic(aslinearoperator(Q), C), quadratic),
+    "quadratic of its own": (Quadratic(Matrix(Q, "Q", symmetric=True), C), quadratic),
     "squares": (LeastSquares(A, B), squares),
     "squares csr": (LeastSquares(sp.csr_array(A), B), squares),
     "squares operator": (LeastSquares(aslinearoperator(A), B), squares),

@@ -10,39 +10,42 @@ from cornerstep.optimiser import Result, Status, minimize
 from cornerstep.saddle import extragradient
 
 if TYPE_CHECKING:
-    from cornerstep.estimators import (
-        MulticlassSVC,
-        RegularizationPath,
-        SoftMarginBoostingClassifier,
-        regularization_path,
-    )
+    from cornerstep.estimators.boosting import SoftMarginBoostingClassifier
+    from cornerstep.estimators.multiclass import MulticlassSVC
+    from cornerstep.estimators.path import RegularizationPath, regularization_path
+    from cornerstep.estimators.reduced_hull import ReducedHullSVC
+    from cornerstep.estimators.structured import StructuredSVC
 
 __version__ = version("cornerstep")
 
 __all__ = [
     "MulticlassSVC",
+    "ReducedHullSVC",
     "RegularizationPath",
     "Result",
     "SoftMarginBoostingClassifier",
     "Status",
+    "StructuredSVC",
     "__version__",
     "extragradient",
     "minimize",
     "regularization_path",
 ]
 
-# Estimators bring scikit-learn and compiled kernels along: imported when first asked for.
-_LAZY = (
-    "MulticlassSVC",
-    "RegularizationPath",
-    "SoftMarginBoostingClassifier",
-    "regularization_path",
-)
+# Each estimator brings scikit-learn and its own compiled kernels along: imported when asked for.
+_LAZY = {
+    "MulticlassSVC": "multiclass",
+    "ReducedHullSVC": "reduced_hull",
+    "RegularizationPath": "path",
+    "SoftMarginBoostingClassifier": "boosting",
+    "StructuredSVC": "structured",
+    "regularization_path": "path",
+}
 
 
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
-        return getattr(import_module("cornerstep.estimators"), name)
+        return getattr(import_module(f"cornerstep.estimators.{_LAZY[name]}"), name)
     raise AttributeError(f"module 'cornerstep' has no attribute {name!r}")
 
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from cornerstep.linear import Matrix, as_vector
-from cornerstep.vectors import Direction, FloatArray
+from cornerstep.vectors import Direction, FloatArray, IntArray
 
 
 class Ray(Protocol):
@@ -55,7 +55,9 @@ class Objective(Protocol):
     """A convex differentiable function on vectors of length ``size`` (None: any length).
 
     ``lipschitz`` is a Lipschitz constant of the gradient and ``strong_convexity`` a modulus of
-    strong convexity, both in the Euclidean norm and None where unknown.
+    strong convexity, both in the Euclidean norm and None where unknown.  An objective may add
+    columns to the trace of a run: ``extra_columns``, their names, and ``extra()``, what they are at
+    the time of asking.
     """
 
     @property
@@ -71,13 +73,34 @@ class Objective(Protocol):
         """Value and gradient at ``x``, computed from the data."""
 
 
+@runtime_checkable
+class SymmetricOperator(Protocol):
+    """A symmetric matrix that computes its products in its own way (lazily, cached, ...)."""
+
+    shape: tuple[int, int]
+
+    def times(self, x: FloatArray) -> FloatArray:
+        """``Q x``, from the data."""
+
+    def combine(self, indices: IntArray | None, values: FloatArray) -> FloatArray:
+        """``Q[:, indices] values`` (of all columns, if indices is None); may be kept and reused."""
+
+    def eigenvalue(self, which: str) -> float:
+        """The largest ('LA') or smallest ('SA') eigenvalue."""
+
+
 class _QuadraticPosition:
     """Position of ``f(x) = 1/2 x'Hx + c'x + const``; ``H x = gradient - c``."""
 
     __slots__ = ("gradient", "hessian", "inner", "linear", "value", "x")
 
     def __init__(
-        self, hessian: Matrix, linear: FloatArray, x: FloatArray, value: float, gradient: FloatArray
+        self,
+        hessian: Matrix | SymmetricOperator,
+        linear: FloatArray,
+        x: FloatArray,
+        value: float,
+        gradient: FloatArray,
     ) -> None:
         self.hessian = hessian
         self.linear = linear
@@ -133,15 +156,20 @@ class Quadratic:
 
     Parameters
     ----------
-    Q : array, sparse matrix or LinearOperator of shape (n, n)
+    Q : array, sparse matrix, LinearOperator or symmetric operator of shape (n, n)
         The Hessian.  Symmetry is checked where entries are at hand; definiteness is the caller's.
+        An object with the methods of :class:`SymmetricOperator` is used as it is.
     c : array of shape (n,), optional
         The linear term; zero if None.
     """
 
     def __init__(self, Q: Any, c: Any = None) -> None:
-        self.hessian = Matrix(Q, "Q", symmetric=True)
-        if not self.hessian.is_symmetric():
+        self.hessian: Matrix | SymmetricOperator
+        if isinstance(Q, SymmetricOperator):
+            self.hessian = Q
+        else:
+            self.hessian = Matrix(Q, "Q", symmetric=True)
+        if isinstance(self.hessian, Matrix) and not self.hessian.is_symmetric():
             raise ValueError("Q must be symmetric; pass (Q + Q.T) / 2 for the same function")
         self.size: int = self.hessian.shape[0]
         self.linear = np.zeros(self.size) if c is None else as_vector(c, "c", self.size)

@@ -1,9 +1,11 @@
 """Domains: polytopes and balls known by their oracles.
 
-``Simplex``, ``CappedSimplex``, ``Box``, ``L1Ball``, ``Birkhoff``, ``ConvexHull``, ``Polytope``,
-``Ball``, ``NuclearNormBall`` and ``Product``.  :class:`Domain` says what one of your own needs.
+``Simplex``, ``CappedSimplex``, ``Box``, ``BalancedBox``, ``L1Ball``, ``Birkhoff``, ``ConvexHull``,
+``Polytope``, ``Ball``, ``NuclearNormBall`` and ``Product``.  :class:`Domain` says what one of your
+own needs.
 """
 
+from cornerstep.domains.balanced import BalancedBox
 from cornerstep.domains.balls import Ball, L1Ball, NuclearNormBall
 from cornerstep.domains.base import Domain
 from cornerstep.domains.birkhoff import Birkhoff
@@ -14,6 +16,7 @@ from cornerstep.domains.product import Product
 from cornerstep.domains.simplex import CappedSimplex, Simplex
 
 __all__ = [
+    "BalancedBox",
     "Ball",
     "Birkhoff",
     "Box",

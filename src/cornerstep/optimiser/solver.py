@@ -105,8 +105,6 @@ class Method:
 class FrankWolfeSolver:
     """Looks with the direction rule, moves with the step rule, certifies by a full oracle call."""
 
-    extra_columns: tuple[str, ...] = ()
-
     def __init__(
         self,
         objective: Objective,
@@ -121,6 +119,8 @@ class FrankWolfeSolver:
         self.step = step
         self.monotone = bool(getattr(step, "monotone", False)) and not method.own_step
         self.position = position
+        self.extra_columns: tuple[str, ...] = getattr(objective, "extra_columns", ())
+        self._counts = getattr(objective, "extra", None) or tuple
         self.iteration = 0
         self._proposal: Proposal | None = None
         self._moving = False
@@ -133,7 +133,11 @@ class FrankWolfeSolver:
         if not self._is_finite():
             return Look(self.position.value, math.nan)
         proposal = self._proposed()
-        return Look(self.position.value, max(proposal.gap, 0.0), proposal.certified)
+        return Look(self.position.value, max(proposal.gap, 0.0), proposal.certified, self._extra())
+
+    def _extra(self) -> tuple[Any, ...]:
+        """What the objective adds to the trace."""
+        return tuple(self._counts()) if self.extra_columns else ()
 
     def _is_finite(self) -> bool:
         return math.isfinite(self.position.value + self.position.inner)
@@ -162,7 +166,7 @@ class FrankWolfeSolver:
         self.position = position
         self._proposal = None  # the fresh gradient may propose another step
         if not self._is_finite():  # f no longer answers at this point as it did
-            return Look(position.value, math.inf)
+            return Look(position.value, math.inf, extra=self._extra())
         vertex = self.method.lmo(position.gradient)
         gap = position.inner - float(vertex @ position.gradient)
-        return Look(position.value, max(gap, 0.0))
+        return Look(position.value, max(gap, 0.0), extra=self._extra())

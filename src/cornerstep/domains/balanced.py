@@ -1,0 +1,104 @@
+"""Balanced boxes: the polytope of the dual of an SVM with bias."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from cornerstep.domains.base import ratio_test, require_positive, snap_to_bounds
+from cornerstep.domains.selection import spend
+from cornerstep.linear import as_vector
+from cornerstep.vectors import FloatArray, SparseVector
+
+
+class BalancedBox:
+    """``{0 <= x <= cap, <signs, x> = 0}`` with signs +1 and -1.
+
+    The oracle takes pairs of a positive and a negative coordinate, each class sorted upwards by the
+    gradient, while the sum of the two gradients is negative.
+
+    Parameters
+    ----------
+    signs : array of shape (n,)
+        +1 and -1, both of them.
+    cap : float or array of shape (n,), default=1
+        Upper bound of each coordinate.
+    """
+
+    def __init__(self, signs: Any, cap: Any = 1.0) -> None:
+        self.signs = as_vector(signs, "signs")
+        if not (np.abs(self.signs) == 1).all() or np.ptp(self.signs) == 0:
+            raise ValueError("signs must be +1 and -1, both of them")
+        self.size = self.signs.size
+        self.positive = self.signs > 0
+        if np.ndim(cap) == 0:
+            self.cap: float | FloatArray = require_positive(cap, "cap")
+            self._caps = np.full(self.size, self.cap)
+        else:
+            self.cap = self._caps = as_vector(cap, "cap", self.size)
+            if self._caps.min() < 0:
+                raise ValueError(f"cap must not be negative, got {self._caps.min():g}")
+        sums = self._caps[self.positive].sum(), self._caps[~self.positive].sum()
+        # Vertices differ by at most the whole of the smaller class and as much of the other.
+        self.diameter = float(np.sqrt(self._caps.max() * 2 * min(sums)))
+        self.grid = self.cap if isinstance(self.cap, float) else None
+
+    def __repr__(self) -> str:
+        return f"BalancedBox(size={self.size})"
+
+    def lmo(self, gradient: FloatArray) -> SparseVector:
+        """Whole caps on the pairs with the smallest gradients, as long as they are negative."""
+        chosen, amounts = self._pairs(gradient, np.arange(self.size), 0.0)
+        return SparseVector(chosen, amounts, self.size)
+
+    def _pairs(self, gradient: FloatArray, free: Any, surplus: float) -> tuple[Any, FloatArray]:
+        """``min <gradient, v>`` over the coordinates ``free`` with ``surplus + <signs, v> = 0``.
+
+        With ``z = v`` for positives and ``z = cap - v`` for negatives this spends the total
+        ``sum of the negatives' caps - surplus`` on the smallest ``signs * gradient``.
+        """
+        caps, positive = self._caps[free], self.positive[free]
+        total = float(caps[~positive].sum()) - surplus
+        keys = self.signs[free] * gradient[free]
+        taken, amounts = spend(keys, self.cap if isinstance(self.cap, float) else caps, total)
+        z = np.zeros(free.size)
+        z[taken] = amounts
+        v = np.where(positive, z, caps - z)
+        used = v.nonzero()[0]
+        return free[used], v[used]
+
+    def in_face_lmo(self, gradient: FloatArray, x: FloatArray) -> SparseVector:
+        """The same among vertices that keep entries at 0 out and entries at their cap in."""
+        at_cap = (x >= self.cap) & (self._caps > 0)
+        full = at_cap.nonzero()[0]
+        free = ((x > 0) & ~at_cap).nonzero()[0]
+        surplus = float(self.signs[full] @ self._caps[full])
+        chosen, amounts = self._pairs(gradient, free, surplus)
+        return SparseVector(
+            np.concatenate([full, chosen]),
+            np.concatenate([self._caps[full], amounts]),
+            self.size,
+        )
+
+    def max_step(self, x: FloatArray, d: FloatArray) -> float:
+        """Until a coordinate reaches 0 or its cap."""
+        return ratio_test(x, d, 0.0, self.cap)
+
+    def snap(self, x: FloatArray) -> None:
+        """Put coordinates within rounding of 0 or their cap onto it."""
+        snap_to_bounds(x, 0.0, self.cap)
+
+    def start(self) -> SparseVector:
+        """Zero."""
+        return SparseVector([], [], self.size)
+
+    def contains(self, x: FloatArray, tol: float = 1e-9) -> bool:
+        """Whether all constraints hold up to tol, relative to the sum of x for the balance."""
+        slack = tol * max(1.0, float(np.abs(x).sum()))
+        balanced = abs(float(self.signs @ x)) <= slack
+        return bool(balanced and x.min() >= -tol and (x - self.cap).max() <= tol)
+
+    def facial_constant(self, s: int) -> float | None:
+        """``s / cap²`` where all caps are equal, else unknown."""
+        return min(s, self.size) / self.grid**2 if self.grid is not None else None

@@ -1,0 +1,455 @@
+"""``ReducedHullSVC``: the certified kernel SVM with bias as a scikit-learn classifier."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from itertools import combinations
+from numbers import Integral, Real
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics.pairwise import pairwise_kernels
+from sklearn.utils import check_random_state
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import _ovr_decision_function, check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from cornerstep.optimiser.result import Status, Trace
+from cornerstep.problems.kernel_columns import (
+    CallableKernel,
+    InnerProductKernel,
+    Kernel,
+    KernelColumns,
+    PrecomputedKernel,
+)
+from cornerstep.problems.reduced_hull import Machine, ReducedHullProblem
+from cornerstep.problems.reduced_hull_run import METHODS, Training, train
+from cornerstep.vectors import FloatArray, IntArray
+
+KERNELS = ("linear", "poly", "rbf", "sigmoid", "precomputed")
+_TOTAL = 1 + 1e-12  # K may exceed the weight of a class by rounding
+
+
+class _Pair(NamedTuple):
+    """One machine of two classes: its examples (positives first) and how it was trained."""
+
+    first: int
+    second: int
+    examples: IntArray
+    machine: Machine
+    training: Training
+
+
+class ReducedHullSVC(ClassifierMixin, BaseEstimator):
+    """``min 1/2 |A u - B v|²`` over reduced convex hulls u, v in P_K, with a certificate.
+
+    ``P_K = {0 <= u <= 1, sum u = K}``: the nearest points of the two classes' reduced hulls, each
+    example weighing at most 1/K.  It is the nu-SVM with ``nu = 2K/n`` and the C-SVM at ``C = C_``.
+    After ``fit`` the minimum is known to lie between ``objective_ - gap_`` and ``objective_``.
+
+    Parameters
+    ----------
+    nu : float, optional
+        In (0, 1]: bounds the share of margin errors from above, that of support vectors from below;
+        ``K = nu n / 2``.  At most one of nu, K and C is given; none means nu = 0.5.
+    K : float, optional
+        Any positive number up to the size of the smallest class.
+    C : float, optional
+        Solve the C-SVM instead: ``min 1/2 a'Qa - (1/C) 1'a`` over ``0 <= a <= 1, y'a = 0``.
+    kernel : str or callable, default='rbf'
+        'linear', 'poly', 'rbf', 'sigmoid', 'precomputed', or a function of two arrays of rows.  It
+        must be positive semidefinite for the certificate to hold.
+    gamma : {'scale', 'auto'} or float, default='scale'
+    degree : int, default=3
+    coef0 : float, default=0
+        Of the kernel, as in :class:`sklearn.svm.NuSVC`.
+    method : str, default='auto'
+        'auto' (working sets), or a decomposition-invariant method of the optimiser: 'di-away'
+        (AFW-2), 'di-pairwise' (PFW-2), 'di-away-schedule' (AFW-1), 'di-pairwise-schedule' (PFW-1).
+    tol : float, default=1e-3
+        Relative duality gap: stop when ``gap <= tol * |objective|``.
+    max_iter : int, default=-1
+        Rounds of 'auto', iterations of the others; -1 for no limit.
+    time_limit : float, optional
+        Seconds, for each pair of classes.
+    cache_size : float, default=1000
+        Megabytes that kept kernel columns may take.
+    class_weight : dict or 'balanced', optional
+        Multiplies the weights of the examples.
+    warm_start : bool, default=False
+        Start from the solution of the last fit, if examples and labels are as many and the same.
+    random_state : int, RandomState or None
+        For the smaller problem that 'auto' solves first.
+    verbose : {0, 1, 2}, default=0
+
+    Attributes
+    ----------
+    classes_ : array of shape (m,)
+    support_, support_vectors_, n_support_, dual_coef_, intercept_
+        As in :class:`sklearn.svm.NuSVC`.  ``support_`` and ``support_vectors_`` are in the order of
+        the classes.
+    C_, nu_, K_ : float
+        The three ways to say which problem was solved.
+    margin_ : float
+        ``2 / |w|``, the distance of the two margins in feature space.
+    objective_, gap_ : float
+        The value of the problem and the duality gap, recomputed in float64 from the data.
+    status_ : Status
+        Why training stopped.
+    trace_ : Trace
+        With the number of kernel evaluations so far as a column.
+    n_iter_ : array of int, one for each pair of classes
+    n_kernel_evaluations_ : int
+        Entries of the kernel matrix computed in training, all pairs together.
+    n_features_in_, feature_names_in_
+
+    Notes
+    -----
+    More than two classes are trained one against one, and ``C_``, ``nu_``, ``K_``, ``margin_``,
+    ``objective_``, ``gap_``, ``status_`` and ``trace_`` are then lists or arrays with an entry for
+    each pair, in the order (0, 1), (0, 2), ..., (1, 2), ...
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from cornerstep import ReducedHullSVC
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> clf = ReducedHullSVC(nu=0.2).fit(X, y)
+    >>> clf.status_.value, clf.gap_ <= 1e-3 * clf.objective_, round(clf.score(X, y), 2)
+    ('solved', True, 0.91)
+    """
+
+    _state: tuple[Any, ...] | None = None  # of the last fit, for a warm start
+
+    def __init__(
+        self,
+        nu: float | None = None,
+        *,
+        K: float | None = None,
+        C: float | None = None,
+        kernel: Any = "rbf",
+        gamma: str | float = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        method: str = "auto",
+        tol: float = 1e-3,
+        max_iter: int = -1,
+        time_limit: float | None = None,
+        cache_size: float = 1000,
+        class_weight: Any = None,
+        warm_start: bool = False,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.nu = nu
+        self.K = K
+        self.C = C
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.method = method
+        self.tol = tol
+        self.max_iter = max_iter
+        self.time_limit = time_limit
+        self.cache_size = cache_size
+        self.class_weight = class_weight
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self.kernel != "precomputed"
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        return tags
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ReducedHullSVC:
+        """Train on examples X with labels y.
+
+        Parameters
+        ----------
+        X : array or CSR matrix of shape (n, d), or a kernel matrix (n, n) if precomputed
+        y : array of shape (n,)
+        sample_weight : array of shape (n,), optional
+            Scales the caps: an example of weight 2 counts as two of weight 1.
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        X, y = validate_data(
+            self, X, y, accept_sparse=self._accept_sparse(), dtype=[np.float64, np.float32],
+            order="C",
+        )  # fmt: skip
+        check_classification_targets(y)
+        self.classes_, labels = np.unique(y, return_inverse=True)
+        if self.classes_.size < 2:
+            raise ValueError(
+                "y must have at least two classes: the classifier can't train when only one class "
+                f"is present, {self.classes_[0]!r}"
+            )
+        if self.kernel == "precomputed" and X.shape[0] != X.shape[1]:
+            raise ValueError(f"X must be a square kernel matrix, got shape {X.shape}")
+        weights = self._weights(X, labels, sample_weight)
+        self._check_feasible(labels, weights)
+        self._gamma = self._gamma_value(X)
+        pairs = self._train(X, labels, weights)
+        self._read_off(X, labels, pairs)
+        return self
+
+    def _accept_sparse(self) -> str | bool:
+        return False if self.kernel == "precomputed" else "csr"
+
+    def _check_parameters(self) -> None:
+        given = {name: getattr(self, name) for name in ("nu", "K", "C")}
+        given = {name: value for name, value in given.items() if value is not None}
+        if len(given) > 1:
+            said = ", ".join(f"{name}={value!r}" for name, value in given.items())
+            raise ValueError(f"only one of nu, K and C may be given, got {said}")
+        for name, value in given.items():
+            if not (isinstance(value, Real) and 0 < float(value) < np.inf):
+                raise ValueError(f"{name} must be a positive number, got {value!r}")
+        if self.nu is not None and self.nu > 1:
+            raise ValueError(f"nu must be in (0, 1], got {self.nu!r}")
+        if not (isinstance(self.tol, Real) and self.tol >= 0):
+            raise ValueError(f"tol must be a number >= 0, got {self.tol!r}")
+        if not (isinstance(self.max_iter, Integral) and self.max_iter >= -1):
+            raise ValueError(f"max_iter must be an integer >= 0, or -1, got {self.max_iter!r}")
+        if not (isinstance(self.cache_size, Real) and self.cache_size > 0):
+            raise ValueError(f"cache_size must be a positive number, got {self.cache_size!r}")
+        if self.time_limit is not None and not (
+            isinstance(self.time_limit, Real) and self.time_limit >= 0
+        ):
+            raise ValueError(f"time_limit must be seconds >= 0 or None, got {self.time_limit!r}")
+        if self.method not in METHODS:
+            raise ValueError(f"method must be one of {', '.join(METHODS)}, got {self.method!r}")
+        if not callable(self.kernel) and self.kernel not in KERNELS:
+            raise ValueError(
+                f"kernel must be one of {', '.join(KERNELS)} or a function, got {self.kernel!r}"
+            )
+
+    def _weights(self, X: Any, labels: IntArray, sample_weight: Any) -> FloatArray:
+        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        if self.class_weight is not None:
+            indices = np.arange(self.classes_.size)
+            given = self.class_weight
+            if isinstance(given, dict):
+                given = {i: given[label] for i, label in enumerate(self.classes_) if label in given}
+            of_classes = compute_class_weight(given, classes=indices, y=labels)
+            if not (of_classes >= 0).all():
+                raise ValueError(f"class_weight must be numbers >= 0, got {self.class_weight!r}")
+            weights = weights * of_classes[labels]
+        return np.asarray(weights, dtype=np.float64)
+
+    def _check_feasible(self, labels: IntArray, weights: FloatArray) -> None:
+        """Every class must have weight, and enough of it for nu or K."""
+        totals = np.bincount(labels, weights=weights)
+        if not (totals > 0).all():
+            empty = self.classes_[totals.argmin()]
+            raise ValueError(
+                "sample_weight times class_weight must be positive for some example of each "
+                f"class, but is 0 for all of class {empty!r}"
+            )
+        if self.C is not None:
+            return
+        if self.K is not None:
+            if totals.min() * _TOTAL < self.K:
+                raise ValueError(
+                    "K must be at most the size (the sum of the weights) of the smallest class, "
+                    f"{totals.min():g}, got {self.K!r}"
+                )
+            return
+        smallest, largest = totals.min(), totals.max()
+        feasible = 2 * smallest / (smallest + largest)
+        if self._nu() > feasible * _TOTAL:
+            raise ValueError(
+                f"nu={self._nu():g} is infeasible for these classes: the largest feasible nu is "
+                f"{feasible:.6g}"
+            )
+
+    def _nu(self) -> float:
+        return 0.5 if self.nu is None else float(self.nu)
+
+    def _gamma_value(self, X: Any) -> float:
+        if callable(self.kernel) or self.kernel in ("linear", "precomputed"):
+            return 1.0
+        if self.gamma == "scale":
+            variance = (
+                float(X.multiply(X).mean(dtype=np.float64) - X.mean(dtype=np.float64) ** 2)
+                if sp.issparse(X)
+                else float(X.var(dtype=np.float64))
+            )
+            return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
+        if self.gamma == "auto":
+            return 1.0 / X.shape[1]
+        if not (isinstance(self.gamma, Real) and 0 <= self.gamma < np.inf):
+            raise ValueError(f"gamma must be 'scale', 'auto' or a number >= 0, got {self.gamma!r}")
+        return float(self.gamma)
+
+    def _kernel(self, X: Any, examples: IntArray) -> Kernel:
+        if self.kernel == "precomputed":
+            return PrecomputedKernel(X).take(examples)
+        rows = X[examples]
+        if callable(self.kernel):
+            return CallableKernel(rows, self.kernel)
+        return InnerProductKernel(rows, self.kernel, self._gamma, self.degree, self.coef0)
+
+    def _train(self, X: Any, labels: IntArray, weights: FloatArray) -> list[_Pair]:
+        """A machine for each pair of classes; the larger label of two classes is positive."""
+        from joblib import hash as digest
+
+        signature = digest((labels, weights > 0))
+        kept = self._state if self.warm_start else None
+        starts = kept[1] if kept is not None and kept[0] == signature else None
+        rng = check_random_state(self.random_state)
+        pairs = []
+        for k, (i, j) in enumerate(combinations(range(self.classes_.size), 2)):
+            first, second = (j, i) if self.classes_.size == 2 else (i, j)
+            positive, negative = (np.flatnonzero((labels == c) & (weights > 0))
+                                  for c in (first, second))  # fmt: skip
+            examples = np.concatenate([positive, negative])
+            signs = np.repeat([1.0, -1.0], [positive.size, negative.size])
+            caps = weights[examples]
+            K = None if self.C is not None else self.K
+            if self.C is None and K is None:
+                K = self._nu() * float(caps.sum()) / 2
+            if K is not None:
+                K = min(float(K), *(float(caps[signs == sign].sum()) for sign in (1, -1)))
+            kernel = self._kernel(X, examples)
+            limit = int(self.cache_size * 1e6)
+            problem = ReducedHullProblem(KernelColumns(kernel, limit), signs, caps, K=K, C=self.C)
+            training = train(
+                problem,
+                self.method,
+                tol=self.tol,
+                max_iter=sys.maxsize if self.max_iter == -1 else int(self.max_iter),
+                time_limit=self.time_limit,
+                start=None if starts is None else starts[k],
+                rng=np.random.default_rng(rng.randint(np.iinfo(np.int32).max)),
+                verbose=self.verbose,
+            )
+            machine = problem.machine(training.beta, training.gradient)
+            pairs.append(_Pair(first, second, examples, machine, training))
+            if training.status is Status.INTERRUPTED:
+                self._require_all(pairs)
+        self._state = (signature, [pair.training.beta for pair in pairs])
+        return pairs
+
+    def _require_all(self, pairs: list[_Pair]) -> None:
+        """An interrupt must not leave classes without a machine."""
+        wanted = self.classes_.size * (self.classes_.size - 1) // 2
+        if len(pairs) < wanted:
+            raise KeyboardInterrupt(f"{wanted - len(pairs)} pairs of classes are untrained")
+
+    def _read_off(self, X: Any, labels: IntArray, pairs: list[_Pair]) -> None:
+        n, m = labels.size, self.classes_.size
+        coefficients = np.zeros((len(pairs), n))
+        for k, pair in enumerate(pairs):
+            coefficients[k, pair.examples] = pair.machine.coefficients
+        support = np.flatnonzero(coefficients.any(axis=0))
+        support = support[np.argsort(labels[support], kind="stable")]
+        self.support_ = support.astype(np.int32)
+        self.n_support_ = np.bincount(labels[support], minlength=m).astype(np.int32)
+        self.support_vectors_ = np.empty((0, 0)) if self.kernel == "precomputed" else X[support]
+        self._machines = coefficients[:, support]
+        self.dual_coef_ = self._dual_coef(labels[support], pairs)
+        self.intercept_ = np.array([pair.machine.intercept for pair in pairs])
+        self._shape_fit = X.shape
+        machines = [pair.machine for pair in pairs]
+        runs = [pair.training for pair in pairs]
+        self.n_kernel_evaluations_ = sum(run.evaluations for run in runs)
+        self.n_iter_ = np.array([max(run.n_iter, 1) for run in runs], dtype=np.int32)
+        alone = m == 2
+        for name in ("C", "nu", "K", "margin"):
+            values = np.array([getattr(machine, name) for machine in machines])
+            setattr(self, f"{name}_", float(values[0]) if alone else values)
+        for name in ("objective", "gap"):
+            values = np.array([getattr(run, name) for run in runs])
+            setattr(self, f"{name}_", float(values[0]) if alone else values)
+        self.status_: Status | list[Status] = runs[0].status if alone else [r.status for r in runs]
+        self.trace_: Trace | list[Trace] = runs[0].trace if alone else [r.trace for r in runs]
+        self._warn(runs)
+
+    def _dual_coef(self, labels: IntArray, pairs: list[_Pair]) -> FloatArray:
+        """Row ``other`` (counted without its own class) for the support vectors of each class."""
+        if len(pairs) == 1:
+            return self._machines.copy()
+        out = np.zeros((self.classes_.size - 1, labels.size))
+        for machine, pair in zip(self._machines, pairs, strict=True):
+            of_first, of_second = labels == pair.first, labels == pair.second
+            out[pair.second - 1, of_first] = machine[of_first]
+            out[pair.first, of_second] = machine[of_second]
+        return out
+
+    def _warn(self, runs: list[Training]) -> None:
+        for run in runs:
+            if run.status in (Status.ITERATION_LIMIT, Status.NO_PROGRESS):
+                warnings.warn(
+                    f"ReducedHullSVC stopped at a gap of {run.gap:.1e} and an objective of "
+                    f"{run.objective:.6g}, above tol={self.tol:g}: {run.status.message}",
+                    ConvergenceWarning,
+                    stacklevel=4,
+                )
+
+    def _scores(self, X: Any) -> FloatArray:
+        """One column for each pair of classes."""
+        check_is_fitted(self)
+        X = validate_data(
+            self, X, accept_sparse=self._accept_sparse(), dtype=[np.float64, np.float32],
+            reset=False,
+        )  # fmt: skip
+        if self.kernel == "precomputed":
+            matrix = X[:, self.support_]
+        elif self.support_.size == 0:
+            matrix = np.zeros((X.shape[0], 0))
+        elif callable(self.kernel):
+            matrix = np.asarray(self.kernel(X, self.support_vectors_), dtype=np.float64)
+        else:
+            matrix = pairwise_kernels(
+                X, self.support_vectors_, metric=self.kernel, filter_params=True,
+                gamma=self._gamma, degree=self.degree, coef0=self.coef0,
+            )  # fmt: skip
+        return np.asarray(matrix @ self._machines.T) + self.intercept_
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Scores of the second class for two classes, else of each class (votes, ties by scores).
+
+        Parameters
+        ----------
+        X : array or CSR matrix of shape (n, d), or kernel values (n, n_train) if precomputed
+
+        Returns
+        -------
+        array of shape (n,) for two classes, else (n, m)
+        """
+        scores = self._scores(X)
+        if self.classes_.size == 2:
+            return scores.ravel()
+        return _ovr_decision_function(scores < 0, -scores, self.classes_.size)
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """The class that wins most pairs, the first of them if several do.
+
+        Parameters
+        ----------
+        X : array or CSR matrix of shape (n, d), or kernel values (n, n_train) if precomputed
+
+        Returns
+        -------
+        array of shape (n,)
+        """
+        scores = self._scores(X)
+        if self.classes_.size == 2:
+            return self.classes_[(scores.ravel() > 0).astype(np.intp)]
+        votes = np.zeros((scores.shape[0], self.classes_.size))
+        for k, (i, j) in enumerate(combinations(range(self.classes_.size), 2)):
+            votes[:, i] += scores[:, k] > 0
+            votes[:, j] += scores[:, k] <= 0
+        return self.classes_[votes.argmax(axis=1)]

@@ -1,0 +1,290 @@
+"""Columns of a kernel matrix: computed in batches by matrix products, kept while there is room.
+
+:class:`KernelColumns` is all that solvers see of a kernel.  It counts every entry that is evaluated
+in ``evaluations``.  What it computes with are kernels: ``block(rows, columns)`` is the part
+``k(x_i, x_j)`` of the kernel matrix with i in rows, j in columns (all, if None).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from copy import copy
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from cornerstep.vectors import FloatArray, IntArray
+
+Block: TypeAlias = npt.NDArray[Any]
+Precision: TypeAlias = type[np.float32] | type[np.float64]
+
+_ROWS, _COLUMNS = 128, 2048  # a tile of a product, small enough to stay in the cache until exp
+_BATCH_BYTES = 2**25  # columns computed at a time
+_DENSE_SHARE, _DENSE_BYTES = 0.02, 2**29  # sparse examples this full and small are made dense
+
+
+class Kernel(Protocol):
+    """A symmetric positive semidefinite matrix known by its blocks."""
+
+    n: int
+
+    def block(self, rows: IntArray, columns: IntArray | None, precision: Precision) -> Block:
+        """Entries of the matrix, a fresh array."""
+
+    def take(self, examples: IntArray) -> Kernel:
+        """The kernel matrix of some of the examples."""
+
+
+class InnerProductKernel:
+    """``k(x, z)`` for kernels made of inner products, each block by one matrix product.
+
+    - 'linear': ``<x, z>``;  'poly': ``(gamma <x, z> + coef0)^degree``;
+    - 'sigmoid': ``tanh(gamma <x, z> + coef0)``;  'rbf': ``exp(-gamma |x - z|²)``, whose exponent
+      ``<(x, |x|², 1), (2 gamma z, -gamma, -gamma |z|²)>`` is an inner product as well.
+
+    Parameters
+    ----------
+    X : array or CSR matrix of shape (n, d)
+    name : {'linear', 'poly', 'rbf', 'sigmoid'}
+    gamma, degree, coef0 : float
+    """
+
+    def __init__(
+        self, X: Any, name: str, gamma: float = 1.0, degree: float = 3, coef0: float = 0.0
+    ) -> None:
+        self.n = X.shape[0]
+        self.name, self.gamma, self.degree, self.coef0 = name, gamma, degree, coef0
+        if sp.issparse(X):
+            X = sp.csr_array(X, dtype=np.float64)
+            size = X.shape[0] * X.shape[1]
+            if X.nnz >= _DENSE_SHARE * size and 8 * size <= _DENSE_BYTES:
+                X = X.toarray()
+        else:
+            X = np.asarray(X, dtype=np.float64)
+        self._factors: dict[Precision, Any] = {np.float64: self._extended(X)}
+
+    def _extended(self, X: Any) -> Any:
+        """Left factors: the rows of X, for 'rbf' with ``|x|²`` and 1 behind them."""
+        if self.name != "rbf":
+            return X
+        ones = np.ones((self.n, 1))
+        if sp.issparse(X):
+            return sp.hstack([X, X.multiply(X).sum(axis=1).reshape(-1, 1), ones], "csr")
+        X = X - X.mean(axis=0)  # distances stay, norms shrink, and with them rounding errors
+        return np.hstack([X, np.einsum("ij,ij->i", X, X)[:, None], ones])
+
+    def take(self, examples: IntArray) -> InnerProductKernel:
+        some = copy(self)
+        some.n = examples.size
+        some._factors = {np.float64: self._factors[np.float64][examples]}
+        return some
+
+    def _factor(self, precision: Precision) -> Any:
+        if precision not in self._factors:
+            self._factors[precision] = self._factors[np.float64].astype(precision)
+        return self._factors[precision]
+
+    def _right(self, left: Any) -> Block:
+        """Right factors of some examples, dense, from their left ones."""
+        left = left.toarray() if sp.issparse(left) else left
+        if self.name == "linear":
+            return left
+        if self.name != "rbf":
+            return self.gamma * left
+        right = 2 * self.gamma * left
+        right[:, -2] = -self.gamma
+        right[:, -1] = -self.gamma * left[:, -2]
+        return right
+
+    def block(self, rows: IntArray, columns: IntArray | None, precision: Precision) -> Block:
+        left = self._factor(precision)
+        others = left if columns is None else left[columns]
+        out = np.empty((rows.size, others.shape[0]), dtype=precision)
+        for a in range(0, rows.size, _ROWS):
+            some = self._right(left[rows[a : a + _ROWS]])
+            for b in range(0, others.shape[0], _COLUMNS):
+                part = others[b : b + _COLUMNS]
+                product = (part @ some.T).T if sp.issparse(part) else some @ part.T
+                self._transform(product, out[a : a + _ROWS, b : b + _COLUMNS])
+        return out
+
+    def _transform(self, product: Block, out: Block) -> None:
+        if self.name == "rbf":
+            np.minimum(product, 0, out=product)
+            np.exp(product, out=out)
+        elif self.name == "linear":
+            out[:] = product
+        else:
+            product += self.coef0
+            if self.name == "poly":
+                np.power(product, self.degree, out=out)
+            else:
+                np.tanh(product, out=out)
+
+
+class PrecomputedKernel:
+    """A kernel matrix that is given.
+
+    Parameters
+    ----------
+    matrix : array of shape (n, n)
+    """
+
+    def __init__(self, matrix: Any) -> None:
+        self.matrix = np.asarray(matrix)
+        self.n = self.matrix.shape[0]
+
+    def take(self, examples: IntArray) -> PrecomputedKernel:
+        return PrecomputedKernel(self.matrix[np.ix_(examples, examples)])
+
+    def block(self, rows: IntArray, columns: IntArray | None, precision: Precision) -> Block:
+        part = self.matrix[rows] if columns is None else self.matrix[np.ix_(rows, columns)]
+        return part.astype(precision)
+
+
+class CallableKernel:
+    """``function(X, Z)``, the matrix of ``k(x, z)`` over the rows of X and Z.
+
+    Parameters
+    ----------
+    X : array or CSR matrix of shape (n, d)
+    function : callable
+    """
+
+    def __init__(self, X: Any, function: Callable[[Any, Any], Any]) -> None:
+        self.X, self.function = X, function
+        self.n = X.shape[0]
+
+    def take(self, examples: IntArray) -> CallableKernel:
+        return CallableKernel(self.X[examples], self.function)
+
+    def block(self, rows: IntArray, columns: IntArray | None, precision: Precision) -> Block:
+        others = self.X if columns is None else self.X[columns]
+        out = np.asarray(self.function(self.X[rows], others), dtype=precision)
+        if out.shape != (rows.size, others.shape[0]):
+            raise ValueError(
+                "kernel must return an array of shape (rows of X, rows of Z), here "
+                f"{(rows.size, others.shape[0])}, got {out.shape}"
+            )
+        return out
+
+
+class KernelColumns:
+    """The columns of a kernel matrix, the most recently used of them kept.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    limit : int
+        Bytes that kept columns may take; with less than a column's worth none is kept.
+    precision : float32 or float64
+        Of what is kept.  :meth:`exact_product` is in float64 always.
+
+    Attributes
+    ----------
+    evaluations : int
+        Entries of the kernel matrix computed so far, by whatever method.
+    room, kept : int
+        How many columns may be kept, and how many slots have been filled.
+    """
+
+    def __init__(self, kernel: Kernel, limit: int, precision: Precision = np.float64) -> None:
+        self.kernel = kernel
+        self.n = kernel.n
+        self.limit = int(limit)
+        self.evaluations = 0
+        self._start(precision)
+
+    def _start(self, precision: Precision) -> None:
+        self.precision = precision
+        column = self.n * np.dtype(precision).itemsize
+        self.room = min(self.limit // column, self.n)
+        self._store = np.empty((self.room, self.n), dtype=precision)
+        self._slots = np.full(self.n, -1)  # where the column of an example is kept
+        self._owners = np.full(self.room, -1)  # whose column a slot keeps
+        self._stamps = np.zeros(self.room, dtype=np.int64)  # when it was last used
+        self._clock = 0
+        self.kept = 0
+
+    def use_single(self) -> None:
+        """Keep float32 columns from now on, twice as many."""
+        self._start(np.float32)
+
+    def use_double(self) -> None:
+        """Keep float64 columns from now on."""
+        self._start(np.float64)
+
+    def take(self, examples: IntArray) -> KernelColumns:
+        """Float64 columns of the kernel matrix of some of the examples, none of them kept yet."""
+        return KernelColumns(self.kernel.take(examples), self.limit)
+
+    def _evaluate(self, rows: IntArray, columns: IntArray | None, precision: Precision) -> Block:
+        self.evaluations += rows.size * (self.n if columns is None else columns.size)
+        return self.kernel.block(rows, columns, precision)
+
+    def submatrix(self, examples: IntArray) -> FloatArray:
+        """``K[examples, examples]`` in float64; entries of kept columns are not computed again."""
+        from cornerstep.kernels.reduced_hull import gather
+
+        slots = self._slots[examples]
+        kept, new = np.flatnonzero(slots >= 0), np.flatnonzero(slots < 0)
+        if new.size == 0:
+            out = np.empty((examples.size, examples.size))
+            gather(self._store, slots, examples, out)
+            return out
+        known = np.empty((kept.size, examples.size))
+        gather(self._store, slots[kept], examples, known)
+        fresh = self._evaluate(examples[new], examples[new], self.precision)
+        out = np.empty((examples.size, examples.size))
+        out[kept] = known
+        out[np.ix_(new, kept)] = known[:, new].T
+        out[np.ix_(new, new)] = fresh
+        return out
+
+    def add_product(self, examples: IntArray, values: FloatArray, out: FloatArray) -> None:
+        """``out += K[:, examples] values``; new columns are kept, as far as there is room."""
+        from cornerstep.kernels.reduced_hull import accumulate
+
+        self._clock += 1
+        values = values.astype(self.precision)
+        slots = self._slots[examples]
+        kept = slots >= 0
+        self._stamps[slots[kept]] = self._clock
+        accumulate(self._store, slots[kept], values[kept], out)
+        new, weights = examples[~kept], values[~kept]
+        for batch in self._batches(new.size):
+            block = self._evaluate(new[batch], None, self.precision)
+            accumulate(block, np.arange(block.shape[0]), weights[batch], out)
+            self._keep(new[batch], block)
+
+    def _batches(self, count: int) -> Iterator[slice]:
+        step = max(1, _BATCH_BYTES // (self.n * np.dtype(self.precision).itemsize))
+        return (slice(start, min(start + step, count)) for start in range(0, count, step))
+
+    def _keep(self, examples: IntArray, block: Block) -> None:
+        """Put columns into free slots and those unused the longest, but not in this call."""
+        if self.kept + examples.size <= self.room:
+            old = np.arange(self.kept, self.kept + examples.size)
+            self.kept += examples.size
+        else:
+            self.kept = self.room
+            old = np.flatnonzero(self._stamps < self._clock)
+            if old.size > examples.size:
+                old = old[np.argpartition(self._stamps[old], examples.size)[: examples.size]]
+            evicted = self._owners[old]
+            self._slots[evicted[evicted >= 0]] = -1
+        chosen = examples[: old.size]
+        self._store[old] = block[: old.size]
+        self._owners[old], self._slots[chosen], self._stamps[old] = chosen, old, self._clock
+
+    def exact_product(self, examples: IntArray, values: FloatArray) -> FloatArray:
+        """``K[:, examples] values`` in float64, from the data or from kept float64 columns."""
+        out = np.zeros(self.n)
+        if self.precision is np.float64:
+            self.add_product(examples, values, out)
+            return out
+        for batch in self._batches(examples.size):
+            out += values[batch] @ self._evaluate(examples[batch], None, np.float64)
+        return out

@@ -1,0 +1,106 @@
+"""Training of one kernel machine: the problem, a method of the optimiser or the working sets."""
+
+from __future__ import annotations
+
+import time
+from typing import NamedTuple
+
+import numpy as np
+
+from cornerstep.domains import CappedSimplex
+from cornerstep.optimiser import minimize
+from cornerstep.optimiser.loop import Callback, Stopping, run
+from cornerstep.optimiser.result import Status, Trace
+from cornerstep.problems.reduced_hull import TOUCHING, ReducedHullProblem
+from cornerstep.problems.reduced_hull_auto import WorkingSetDescent, starting_point
+from cornerstep.vectors import FloatArray
+
+METHODS = ("auto", "di-away", "di-pairwise", "di-away-schedule", "di-pairwise-schedule")
+
+
+class Training(NamedTuple):
+    """A signed dual point, its gradient, and its certificate."""
+
+    beta: FloatArray
+    gradient: FloatArray
+    objective: float
+    gap: float
+    status: Status
+    n_iter: int
+    evaluations: int
+    trace: Trace
+
+
+def train(
+    problem: ReducedHullProblem,
+    method: str = "auto",
+    *,
+    tol: float = 1e-3,
+    max_iter: int = 10_000,
+    time_limit: float | None = None,
+    start: FloatArray | None = None,
+    rng: np.random.Generator | None = None,
+    callback: Callback | None = None,
+    verbose: int = 0,
+) -> Training:
+    """Solve ``problem`` to a relative gap of ``tol`` by one of ``METHODS``.
+
+    Parameters
+    ----------
+    problem : ReducedHullProblem
+    method : str
+    tol, max_iter, time_limit, callback, verbose
+        As for :func:`cornerstep.minimize`, with tol relative to the value.  What a callback sees
+        is a, or the signed variables b of 'auto'.
+    start : array of shape (n,), optional
+        Signed variables near which to start: a feasible point close to them is taken.
+    rng : numpy Generator, optional
+    """
+    title = f"ReducedHullSVC, {method}"
+    absolute = TOUCHING * problem.scale(problem.start())
+    if start is not None:
+        start = _feasible(problem, start)
+    if method != "auto":
+        x0 = None if start is None else problem.signs * start
+        result = minimize(
+            problem.objective(), problem.domain, method=method, tol=absolute, rtol=tol,
+            max_iter=max_iter, time_limit=time_limit, x0=x0, callback=callback,
+            verbose=verbose,
+        )  # fmt: skip
+        beta = problem.signs * result.x
+        return Training(
+            beta, problem.gradient(beta), result.value, result.gap, result.status,
+            result.n_iter, problem.columns.evaluations, result.trace,
+        )  # fmt: skip
+    begun = time.perf_counter()
+    stopped = False
+    if start is None:
+        rng = rng or np.random.default_rng()
+        start, stopped = starting_point(problem, rng, tol, time_limit)
+    left = None if time_limit is None else max(time_limit - (time.perf_counter() - begun), 0.0)
+    solver = WorkingSetDescent(problem, start, tol)
+    stopping = Stopping(absolute, tol, 0 if stopped else max_iter, left)
+    outcome = run(solver, stopping, callback=callback, verbose=verbose, title=title)
+    return Training(
+        solver.beta, solver.gradient, outcome.look.value, outcome.look.gap,
+        Status.INTERRUPTED if stopped else outcome.status,
+        outcome.n_iter, problem.columns.evaluations, outcome.trace,
+    )  # fmt: skip
+
+
+def _feasible(problem: ReducedHullProblem, beta: FloatArray) -> FloatArray:
+    """A feasible point near ``beta``, on its support if there is room."""
+    classes = slice(0, problem.n_positive), slice(problem.n_positive, problem.n)
+    amounts = np.minimum(np.abs(beta), problem.caps)
+    K = problem.K
+    if K is None:
+        K = min(float(amounts[part].sum()) for part in classes)
+    out = np.zeros(problem.n)
+    for part in classes if K > 0 else ():
+        caps = problem.caps[part]
+        used = amounts[part] > 0
+        if caps[used].sum() < K:
+            used = np.ones_like(used)
+        simplex = CappedSimplex(int(used.sum()), K, caps[used])
+        out[part][used] = np.clip(simplex.project(amounts[part][used]), 0.0, caps[used])
+    return problem.signs * out

@@ -1,0 +1,160 @@
+"""Kernel columns: right entries, true counts, the byte limit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.metrics.pairwise import pairwise_kernels
+
+from cornerstep.problems.kernel_columns import (
+    CallableKernel,
+    InnerProductKernel,
+    KernelColumns,
+    PrecomputedKernel,
+)
+
+N = 40
+KERNELS = ("linear", "poly", "rbf", "sigmoid")
+PARAMETERS = {"gamma": 0.3, "degree": 3, "coef0": 0.7}
+
+
+def examples(n=N, d=5, seed=0):
+    return np.random.default_rng(seed).standard_normal((n, d)) + 2.0
+
+
+def exact(X, name="rbf"):
+    return pairwise_kernels(X, metric=name, filter_params=True, **PARAMETERS)
+
+
+class Counting:
+    """A callable kernel that counts the entries it is asked for."""
+
+    def __init__(self):
+        self.entries = 0
+
+    def __call__(self, X, Z):
+        self.entries += X.shape[0] * Z.shape[0]
+        return exact_between(X, Z)
+
+
+def exact_between(X, Z):
+    return pairwise_kernels(X, Z, metric="rbf", gamma=PARAMETERS["gamma"])
+
+
+FORMS = {
+    "dense": lambda X: X,
+    "single": lambda X: X.astype(np.float32).astype(np.float64),
+    "csr": sp.csr_array,
+    "wide csr": lambda X: sp.hstack([sp.csr_array(X), sp.csr_array((len(X), 1000))], "csr"),
+}
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(("precision", "tol"), [(np.float64, 1e-12), (np.float32, 3e-5)])
+def test_blocks_are_those_of_scikit_learn(name, form, precision, tol):
+    X = examples(300)
+    kernel = InnerProductKernel(FORMS[form](X), name, **PARAMETERS)
+    rows, columns = np.array([3, 290, 17]), np.array([5, 3, 299, 0])
+    expected = exact(FORMS["single"](X) if form == "single" else X, name)
+    scale = np.abs(expected).max()
+    whole = kernel.block(rows, None, precision)
+    assert whole.dtype == precision
+    assert np.abs(whole - expected[rows]).max() <= tol * scale
+    part = kernel.block(rows, columns, precision)
+    assert np.abs(part - expected[np.ix_(rows, columns)]).max() <= tol * scale
+    some = kernel.take(columns).block(np.array([1]), None, precision)
+    assert np.abs(some - expected[np.ix_([3], columns)]).max() <= tol * scale
+
+
+def test_wide_blocks_are_put_together_from_tiles():
+    X = examples(5000, 3)
+    block = InnerProductKernel(X, "rbf", 0.1).block(np.arange(300), None, np.float64)
+    expected = pairwise_kernels(X[:300], X, metric="rbf", gamma=0.1)
+    assert np.abs(block - expected).max() <= 1e-12
+
+
+def test_given_matrices_and_functions():
+    X, rows, columns = examples(), np.array([3, 0]), np.array([7, 1, 2])
+    matrix = exact(X)
+    for kernel in (PrecomputedKernel(matrix), CallableKernel(X, exact_between)):
+        assert kernel.block(rows, None, np.float64) == pytest.approx(matrix[rows])
+        assert kernel.block(rows, columns, np.float64) == pytest.approx(matrix[rows][:, columns])
+        assert kernel.take(columns).n == 3
+        taken = kernel.take(columns).block(np.array([0]), None, np.float64)
+        assert taken == pytest.approx(matrix[[7]][:, columns])
+
+
+def test_a_function_of_the_wrong_shape_is_refused():
+    kernel = CallableKernel(examples(), lambda X, Z: np.ones(X.shape[0]))
+    with pytest.raises(ValueError, match=r"^kernel must return an array of shape .*\(2, 40\), got"):
+        kernel.block(np.array([0, 1]), None, np.float64)
+
+
+@pytest.mark.parametrize("room", [0, 1, 2, 7, N, 10 * N])
+@pytest.mark.parametrize("precision", [np.float32, np.float64])
+def test_products_are_right_whatever_fits(room, precision):
+    X, counting = examples(), Counting()
+    matrix = exact(X)
+    size = np.dtype(precision).itemsize
+    columns = KernelColumns(CallableKernel(X, counting), room * N * size, precision)
+    assert columns.room == min(room, N)
+    rng = np.random.default_rng(room)
+    out, expected = np.zeros(N), np.zeros(N)
+    for _ in range(30):
+        chosen = rng.choice(N, rng.integers(1, 12), replace=False)
+        values = rng.standard_normal(chosen.size)
+        columns.add_product(chosen, values, out)
+        expected += matrix[:, chosen] @ values
+        some = rng.choice(N, 9, replace=False)
+        assert columns.submatrix(some) == pytest.approx(matrix[np.ix_(some, some)], abs=1e-6)
+        assert columns.kept <= columns.room
+        assert columns.evaluations == counting.entries
+    tol = 1e-11 if precision is np.float64 else 1e-4
+    assert np.abs(out - expected).max() <= tol
+
+
+def test_kept_columns_are_not_computed_again():
+    counting = Counting()
+    columns = KernelColumns(CallableKernel(examples(), counting), 10**6)
+    chosen, out = np.array([4, 9, 30]), np.zeros(N)
+    columns.add_product(chosen, np.ones(3), out)
+    assert columns.evaluations == counting.entries == 3 * N
+    columns.add_product(chosen[::-1], np.ones(3), out)
+    columns.submatrix(chosen)
+    columns.exact_product(chosen, np.ones(3))
+    assert counting.entries == 3 * N
+    columns.submatrix(np.array([4, 5, 9, 6]))  # only between the two newcomers
+    assert columns.evaluations == counting.entries == 3 * N + 4
+
+
+def test_the_column_unused_the_longest_goes_first():
+    counting, out = Counting(), np.zeros(N)
+    columns = KernelColumns(CallableKernel(examples(), counting), 3 * N * 8)
+    for chosen in ([0], [1], [2], [0], [3]):  # 1 is the oldest when 3 comes
+        columns.add_product(np.array(chosen), np.ones(1), out)
+    before = counting.entries
+    columns.add_product(np.array([0, 2, 3]), np.ones(3), out)
+    assert counting.entries == before
+    columns.add_product(np.array([1]), np.ones(1), out)
+    assert counting.entries == before + N
+
+
+def test_exact_products_are_in_double_whatever_is_kept():
+    X = examples()
+    matrix, chosen = exact(X), np.arange(0, N, 3)
+    columns = KernelColumns(InnerProductKernel(X, "rbf", PARAMETERS["gamma"]), 10**6, np.float32)
+    out, values = np.zeros(N), np.full(chosen.size, 1.0)
+    columns.add_product(chosen, values, out)
+    expected = matrix[:, chosen] @ values
+    assert np.abs(columns.exact_product(chosen, values) - expected).max() <= 1e-12
+    assert np.abs(out - expected).max() > 1e-9
+    columns.use_double()
+    assert columns.kept == 0
+    again = np.zeros(N)
+    columns.add_product(chosen, values, again)
+    assert np.abs(again - expected).max() <= 1e-12
+    columns.use_single()
+    assert columns.precision is np.float32
+    assert columns.room == N
