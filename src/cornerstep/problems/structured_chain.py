@@ -1,0 +1,136 @@
+"""Compiled examples and blocks for chains: the same steps as for any model, without Python inside.
+
+Also serves the multi-class model, whose examples are chains of one node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cornerstep.kernels import chain as kernels
+from cornerstep.problems.structured import Blocks, Corners
+from cornerstep.structured.chain import Chains
+from cornerstep.vectors import FloatArray
+
+_CHUNK = 64  # chains that a worker decodes at a time, however many workers there are
+_ROOM = 8  # planes a block has room for at first
+_CODES = {
+    "bcfw": kernels.FW, "bcfw-pairwise": kernels.PAIRWISE, "bcfw-away": kernels.AWAY,
+    "bcfw-auto": kernels.AUTO,
+}  # fmt: skip
+
+
+class ChainExamples:
+    """Encoded chains with their batch oracles.
+
+    Parameters
+    ----------
+    chains : Chains
+    size : int
+        Of w.
+    n_jobs : int
+        Threads of the batch oracles.  The answers do not depend on it.
+    """
+
+    def __init__(self, chains: Chains, size: int, n_jobs: int = 1) -> None:
+        self.chains = tuple(chains)
+        self.n = chains.n
+        self.size = size
+        self.nodes = int(chains.ptr[-1])
+        self.n_labels = chains.shape[1]
+        self.n_jobs = n_jobs
+        self.oracle_calls = 0
+
+    def spread(self, work: Callable[[int, int], None]) -> None:
+        """``work(first, last)`` on chunks of the chains; each writes to its own part only."""
+        if self.n_jobs == 1:
+            work(0, self.n)
+            return
+        from joblib import Parallel, delayed
+
+        starts = range(0, self.n, _CHUNK)
+        with Parallel(n_jobs=self.n_jobs, prefer="threads") as parallel:
+            parallel(delayed(work)(s, min(s + _CHUNK, self.n)) for s in starts)
+
+    def answers(self, w: FloatArray) -> tuple[Any, FloatArray]:
+        """The loss-augmented labels of all nodes, and the hinges."""
+        self.oracle_calls += self.n
+        labels, hinges = np.empty(self.nodes, np.int16), np.empty(self.n)
+        self.spread(lambda a, b: kernels.decode(self.chains, w, a, b, True, labels, hinges))
+        return labels, hinges
+
+    def corners(self, w: FloatArray) -> Corners:
+        """The vertex of every block that w points to, summed up."""
+        labels, hinges = self.answers(w)
+        image = np.zeros(self.size)
+        losses = kernels.scatter_all(self.chains, labels, 1.0, image)
+        return Corners(image, losses, hinges)
+
+    def hinges(self, w: FloatArray) -> FloatArray:
+        """The structured hinge of every example."""
+        return self.answers(w)[1]
+
+    def blocks(self, lam: float, keep: int) -> ChainBlocks:
+        """The dual state, at w = 0."""
+        return ChainBlocks(self, lam, keep)
+
+    def subgradient_sweep(
+        self, order: Any, lam: float, total: FloatArray, late: FloatArray, numbers: FloatArray
+    ) -> None:
+        """``total += psi_i(y*)`` at ``w = total / (lam t)``, one example after the other."""
+        self.oracle_calls += len(order)
+        kernels.subgradient_sweep(order, self.chains, lam, total, late, numbers)
+
+
+class ChainBlocks(Blocks):
+    """The dual state of chains: planes as rows of one table of 16-bit labels."""
+
+    def __init__(self, examples: ChainExamples, lam: float, keep: int) -> None:
+        super().__init__(examples, lam, keep)
+        n = examples.n
+        labels = np.empty((_ROOM, examples.nodes), np.int16)
+        labels[0] = examples.chains[4]
+        weights = np.zeros((n, _ROOM))
+        weights[:, 0] = 1.0
+        self.planes = (labels, weights, np.zeros((n, _ROOM)), np.ones(n, np.int64))
+        self._buffer = np.zeros(examples.size)
+
+    def sweep(self, order: Any, rule: str, remembered: bool) -> None:
+        if not remembered:
+            self.examples.oracle_calls += len(order)
+        while len(order):
+            done = kernels.sweep(
+                order, _CODES[rule], remembered, self.keep, self.examples.chains, self.lam,
+                self.w, self.v, self.numbers, self.planes, self.gaps, self._buffer,
+            )  # fmt: skip
+            order = order[done:]
+            if len(order):
+                self._grow()
+
+    def _grow(self) -> None:
+        """Twice the room for planes."""
+        labels, weights, losses, counts = self.planes
+        empty = np.zeros_like(weights)
+        self.planes = (
+            np.concatenate([labels, np.empty_like(labels)]),
+            np.hstack([weights, empty]),
+            np.hstack([losses, empty]),
+            counts,
+        )
+
+    def rebuild(self) -> None:
+        n = self.examples.n
+        w = np.zeros(self.examples.size)
+        linear = kernels.rebuild(self.examples.chains, self.planes, 1.0 / (self.lam * n), w)
+        self.w = w
+        self.numbers[1] = linear / n
+
+    def state(self) -> tuple[Any, ...]:
+        return tuple(part.copy() for part in self.planes)
+
+    def restore(self, state: tuple[Any, ...]) -> None:
+        self.planes = tuple(part.copy() for part in state)
+        self.rebuild()

@@ -1,0 +1,1 @@
+check_model = None

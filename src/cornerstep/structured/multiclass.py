@@ -1,0 +1,1 @@
+MulticlassModel = None
