@@ -10,7 +10,12 @@ from cornerstep.optimiser import Result, Status, minimize
 from cornerstep.saddle import extragradient
 
 if TYPE_CHECKING:
-    from cornerstep.estimators import MulticlassSVC, RegularizationPath, regularization_path
+    from cornerstep.estimators import (
+        MulticlassSVC,
+        RegularizationPath,
+        StructuredSVC,
+        regularization_path,
+    )
 
 __version__ = version("cornerstep")
 
@@ -19,6 +24,7 @@ __all__ = [
     "RegularizationPath",
     "Result",
     "Status",
+    "StructuredSVC",
     "__version__",
     "extragradient",
     "minimize",
@@ -26,7 +32,7 @@ __all__ = [
 ]
 
 # Estimators bring scikit-learn and compiled kernels along: imported when first asked for.
-_LAZY = ("MulticlassSVC", "RegularizationPath", "regularization_path")
+_LAZY = ("MulticlassSVC", "RegularizationPath", "StructuredSVC", "regularization_path")
 
 
 def __getattr__(name: str) -> Any:

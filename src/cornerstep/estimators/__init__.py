@@ -2,5 +2,6 @@
 
 from cornerstep.estimators.multiclass import MulticlassSVC
 from cornerstep.estimators.path import RegularizationPath, regularization_path
+from cornerstep.estimators.structured import StructuredSVC
 
-__all__ = ["MulticlassSVC", "RegularizationPath", "regularization_path"]
+__all__ = ["MulticlassSVC", "RegularizationPath", "StructuredSVC", "regularization_path"]

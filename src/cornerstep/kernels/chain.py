@@ -160,6 +160,14 @@ def decode(chains, w, first, last, augment, labels, values):
 
 
 @njit(cache=True, nogil=True)
+def all_scores(chains, w, out):
+    """The scores of all nodes, one row each."""
+    ptr = chains[0]
+    for i in range(ptr.shape[0] - 1):
+        node_scores(chains, w, 1.0, i, out[ptr[i] : ptr[i + 1]])
+
+
+@njit(cache=True, nogil=True)
 def add_costs(theta, length, here, costs, scale):
     """Add ``scale`` times the cost of a wrong label to all labels but the true one."""
     n_labels = theta.shape[1]

@@ -168,6 +168,43 @@ class ModelExamples:
         """The structured hinge of every example."""
         return self.corners(w).hinges
 
+    def prox(
+        self, geometry: str, stages: Sequence[tuple[FloatArray, float, float]]
+    ) -> tuple[FloatArray, float]:
+        """``sum_i psi_i`` and ``sum_i L_i`` at a point made of one prox step for each stage.
+
+        A stage ``(w, scale, temperature)`` adds ``scale F_i'w + temperature c_i`` to the mirror
+        image of z_i, from the centre on: see :mod:`.structured_extragradient`.
+        """
+        model: Any = self.model
+        image, losses = np.zeros(self.size), 0.0
+        for i in range(self.n):
+            x, y = self.X[i], self.Y[i]
+            costs = model.part_costs(x, y)
+            scores = [
+                scale * model.part_scores(x, w) + temperature * costs
+                for w, scale, temperature in stages
+            ]
+            if geometry == "entropic":
+                z = model.soften(np.sum(scores, axis=0))
+            else:
+                z = model.soften(np.zeros_like(costs))  # the centre
+                for score in scores:
+                    z = model.project(z + score)
+            add(image, self.truth(i), 1.0)
+            add(image, model.part_feature(x, z), -1.0)
+            losses += float((costs * z).sum())
+        return image, losses
+
+    def prox_bounds(self, geometry: str) -> tuple[float, float]:
+        """Means of the bounds that the model knows: see :mod:`.structured_extragradient`."""
+        model: Any = self.model
+        bounds = [
+            model.prox_bounds(x, y, geometry) for x, y in zip(self.X, self.Y, strict=True)
+        ]
+        squares, spreads = np.mean(bounds, axis=0)
+        return float(squares), float(spreads)
+
     def blocks(self, lam: float, keep: int) -> Any:
         """The dual state, at w = 0."""
         from cornerstep.problems.structured_planes import PlaneBlocks
@@ -215,10 +252,18 @@ class Blocks:
         """``D = l - lambda/2 |w|²``."""
         return self.linear - 0.5 * self.lam * float(self.w @ self.w)
 
-    def average(self) -> FloatArray:
-        """The weighted average of the points of all steps so far."""
+    def average(self) -> tuple[FloatArray, float]:
+        """w and l of the weighted average of the dual points of all steps so far."""
         t = self.numbers[0]
-        return self.w - self.v / (0.5 * t * (t + 1)) if t else self.w.copy()
+        if t == 0:
+            return self.w.copy(), self.linear
+        total = 0.5 * t * (t + 1)
+        return self.w - self.v / total, float(self.linear - self.numbers[2] / total)
+
+    def restart_average(self) -> None:
+        """Forget the points so far."""
+        self.v[:] = 0.0
+        self.numbers[[0, 2]] = 0.0
 
     def sweep(self, order: Any, rule: str, remembered: bool) -> None:
         """Block steps in this order; with ``remembered`` the stored planes stand for the oracle."""

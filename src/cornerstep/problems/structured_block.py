@@ -69,7 +69,7 @@ class BlockSolver:
         self.rng = rng
         self.score = score
         self.extra_columns: tuple[str, ...] = (
-            "dual", "oracle_calls", "objective_last", "objective_average",
+            "dual", "oracle_calls", "objective_last", "objective_average", "gap_last", "gap_average",
         )  # fmt: skip
         if score is not None:
             self.extra_columns += ("score_last", "score_average")
@@ -82,7 +82,11 @@ class BlockSolver:
 
     def weights(self) -> FloatArray:
         """The point to return."""
-        return self.blocks.average() if self.averaging else self.blocks.w
+        return self.blocks.average()[0] if self.averaging else self.blocks.w
+
+    def state(self) -> Any:
+        """The dual point, apart from lambda."""
+        return self.blocks.state()
 
     def primal(self, w: FloatArray) -> float:
         """P(w), from the data."""
@@ -101,16 +105,17 @@ class BlockSolver:
     def _full_look(self) -> Look:
         blocks, dual = self.blocks, self.blocks.dual()
         calls = blocks.examples.oracle_calls
-        models = [blocks.w, blocks.average()]
-        last = self.primal(models[0])
-        average = self.primal(models[1]) if self.averaging else np.nan
+        w, linear = blocks.average()
+        models = [blocks.w, w]
+        last, average = self.primal(blocks.w), self.primal(w)
         blocks.examples.oracle_calls = calls  # those that training needs
         value = average if self.averaging else last
         gap = max(value - dual, 0.0)
         estimate = float(blocks.gaps.sum())
         if 0 < estimate < np.inf and gap > 0:
             self._optimism = gap / estimate
-        extra: tuple[Any, ...] = (dual, calls, last, average)
+        own = linear - 0.5 * blocks.lam * float(w @ w)  # the dual at the average itself
+        extra: tuple[Any, ...] = (dual, calls, last, average, last - dual, average - own)
         if self.score is not None:
             extra += tuple(self.score(w) for w in models)
         return Look(value, gap, True, extra)

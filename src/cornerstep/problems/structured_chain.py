@@ -5,10 +5,11 @@ Also serves the multi-class model, whose examples are chains of one node.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from cornerstep.kernels import chain as kernels
 from cornerstep.problems.structured import Blocks, Corners
@@ -73,6 +74,58 @@ class ChainExamples:
         """The structured hinge of every example."""
         return self.answers(w)[1]
 
+    def prox(
+        self, geometry: str, stages: Sequence[tuple[FloatArray, float, float]]
+    ) -> tuple[FloatArray, float]:
+        """``sum_i psi_i`` and ``sum_i L_i`` of the marginals: as for any model, by sum-product."""
+        linked = bool(self.chains[6][3])
+        pairs = np.zeros((self.n if linked else 0, self.n_labels, self.n_labels))
+        expected = np.empty(self.n)
+        if geometry == "euclidean":
+            marginals = self._projected(stages)
+            wrong = 1.0 - marginals[np.arange(self.nodes), self.chains[4]]
+            expected = np.array([self.chains[5] @ wrong])
+        else:
+            w = np.sum([scale * stage for stage, scale, _ in stages], axis=0)
+            temperature = sum(stage[2] for stage in stages)
+            marginals = np.empty((self.nodes, self.n_labels))
+            self.spread(
+                lambda a, b: kernels.sum_product(
+                    self.chains, w, 1.0, temperature, a, b, marginals, pairs, expected
+                )
+            )
+        image = np.zeros(self.size)
+        kernels.scatter_marginals(self.chains, marginals, pairs, 1.0, image)
+        return image, float(expected.sum())
+
+    def _projected(self, stages: Sequence[tuple[FloatArray, float, float]]) -> FloatArray:
+        """Euclidean steps, where nodes do not depend on each other: projections onto simplices."""
+        nodes = np.arange(self.nodes)
+        z = np.full((self.nodes, self.n_labels), 1.0 / self.n_labels)
+        for w, scale, temperature in stages:
+            scores = np.empty((self.nodes, self.n_labels))
+            kernels.all_scores(self.chains, w, scores)
+            step = scale * scores + temperature * self.chains[5][:, None]
+            step[nodes, self.chains[4]] -= temperature * self.chains[5]
+            z = simplex_rows(z + step)
+        return z
+
+    def prox_bounds(self, geometry: str) -> tuple[float, float]:
+        """Means over the examples of bounds of ``|F_i|²`` and of the distance from the centre."""
+        ptr, indptr, indices, values, truth, _, shape = self.chains
+        lengths = np.diff(ptr)
+        if geometry == "euclidean":
+            return float(values @ values) / self.n + 2.0 * shape[2], float(lengths.mean()) / 2
+        rows = (np.abs(values), indices, indptr)
+        nodes = sp.csr_array(rows, shape=(self.nodes, shape[0]))
+        ones = (np.ones(self.nodes), np.arange(self.nodes), ptr)
+        sums = sp.csr_array(ones, shape=(self.n, self.nodes)) @ nodes
+        # |phi(y)|² is largest if all labels agree and no entries cancel
+        largest = np.asarray(sums.multiply(sums).sum(axis=1)).ravel()
+        largest += 2.0 * shape[2] + shape[3] * (lengths - 1.0) ** 2
+        factor = 2.0 if values.size == 0 or values.min() >= 0 else 4.0
+        return factor * float(largest.mean()), float(lengths.mean()) * np.log(self.n_labels)
+
     def blocks(self, lam: float, keep: int) -> ChainBlocks:
         """The dual state, at w = 0."""
         return ChainBlocks(self, lam, keep)
@@ -83,6 +136,14 @@ class ChainExamples:
         """``total += psi_i(y*)`` at ``w = total / (lam t)``, one example after the other."""
         self.oracle_calls += len(order)
         kernels.subgradient_sweep(order, self.chains, lam, total, late, numbers)
+
+
+def simplex_rows(Z: FloatArray) -> FloatArray:
+    """Each row's nearest point of the simplex."""
+    ordered = -np.sort(-Z, axis=1)
+    excess = (ordered.cumsum(axis=1) - 1.0) / np.arange(1, Z.shape[1] + 1)
+    last = (ordered > excess).sum(axis=1) - 1
+    return np.maximum(Z - excess[np.arange(len(Z)), last][:, None], 0.0)
 
 
 class ChainBlocks(Blocks):

@@ -136,7 +136,8 @@ class PlaneBlocks(Blocks):
         if step == limit:  # the plane that the step ends at leaves
             planes.weights[worst if kind != _FW else slice(None)] = 0.0
         if c[-1] and step > 0:
-            planes.weights[planes.put(y, loss, self.keep)] += step
+            place = planes.put(y, loss, self.keep)
+            planes.weights[place] += step
 
     def _best_direction(
         self,
