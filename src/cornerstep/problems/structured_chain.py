@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from cornerstep.kernels import chain as kernels
+from cornerstep.kernels import chain_blocks as steps
 from cornerstep.problems.structured import Blocks, Corners
 from cornerstep.structured.chain import Chains
 from cornerstep.vectors import FloatArray
@@ -19,8 +20,8 @@ from cornerstep.vectors import FloatArray
 _CHUNK = 64  # chains that a worker decodes at a time, however many workers there are
 _ROOM = 8  # planes a block has room for at first
 _CODES = {
-    "bcfw": kernels.FW, "bcfw-pairwise": kernels.PAIRWISE, "bcfw-away": kernels.AWAY,
-    "bcfw-auto": kernels.AUTO,
+    "bcfw": steps.FW, "bcfw-pairwise": steps.PAIRWISE, "bcfw-away": steps.AWAY,
+    "bcfw-auto": steps.AUTO,
 }  # fmt: skip
 
 
@@ -120,10 +121,12 @@ class ChainExamples:
         nodes = sp.csr_array(rows, shape=(self.nodes, shape[0]))
         ones = (np.ones(self.nodes), np.arange(self.nodes), ptr)
         sums = sp.csr_array(ones, shape=(self.n, self.nodes)) @ nodes
+        # marginals differ by weights that sum to 0, so half the diameter of all phi(y) counts; and
         # |phi(y)|² is largest if all labels agree and no entries cancel
         largest = np.asarray(sums.multiply(sums).sum(axis=1)).ravel()
         largest += 2.0 * shape[2] + shape[3] * (lengths - 1.0) ** 2
-        factor = 2.0 if values.size == 0 or values.min() >= 0 else 4.0
+        acute = values.size == 0 or values.min() >= 0 or self.nodes == self.n
+        factor = 0.5 if acute else 1.0
         return factor * float(largest.mean()), float(lengths.mean()) * np.log(self.n_labels)
 
     def blocks(self, lam: float, keep: int) -> ChainBlocks:
@@ -147,45 +150,44 @@ def simplex_rows(Z: FloatArray) -> FloatArray:
 
 
 class ChainBlocks(Blocks):
-    """The dual state of chains: planes as rows of one table of 16-bit labels."""
+    """The dual state of chains: planes as 16-bit labels in one array."""
 
     def __init__(self, examples: ChainExamples, lam: float, keep: int) -> None:
         super().__init__(examples, lam, keep)
-        n = examples.n
-        labels = np.empty((_ROOM, examples.nodes), np.int16)
-        labels[0] = examples.chains[4]
-        weights = np.zeros((n, _ROOM))
-        weights[:, 0] = 1.0
-        self.planes = (labels, weights, np.zeros((n, _ROOM)), np.ones(n, np.int64))
+        n, ptr, truth = examples.n, examples.chains[0], examples.chains[4]
+        keys = np.zeros((n, 1), np.int64)
+        for i in range(n):
+            keys[i, 0] = steps.fingerprint(truth[ptr[i] : ptr[i + 1]])
+        self.planes = (truth.copy(), keys, np.ones((n, 1)), np.zeros((n, 1)), np.ones(n, np.int64))
         self._buffer = np.zeros(examples.size)
+        self._grow(_ROOM)
 
     def sweep(self, order: Any, rule: str, remembered: bool) -> None:
         if not remembered:
             self.examples.oracle_calls += len(order)
         while len(order):
-            done = kernels.sweep(
+            done = steps.sweep(
                 order, _CODES[rule], remembered, self.keep, self.examples.chains, self.lam,
                 self.w, self.v, self.numbers, self.planes, self.gaps, self._buffer,
             )  # fmt: skip
             order = order[done:]
             if len(order):
-                self._grow()
+                self._grow(2 * self.planes[2].shape[1])
 
-    def _grow(self) -> None:
-        """Twice the room for planes."""
-        labels, weights, losses, counts = self.planes
-        empty = np.zeros_like(weights)
-        self.planes = (
-            np.concatenate([labels, np.empty_like(labels)]),
-            np.hstack([weights, empty]),
-            np.hstack([losses, empty]),
-            counts,
-        )
+    def _grow(self, room: int) -> None:
+        """Give every block room for so many planes."""
+        tables = []
+        for table in self.planes[1:4]:
+            wider = np.zeros((table.shape[0], room), table.dtype)
+            wider[:, : table.shape[1]] = table
+            tables.append(wider)
+        labels = steps.grown(self.planes, self.examples.chains[0], room)
+        self.planes = (labels, *tables, self.planes[4])
 
     def rebuild(self) -> None:
         n = self.examples.n
         w = np.zeros(self.examples.size)
-        linear = kernels.rebuild(self.examples.chains, self.planes, 1.0 / (self.lam * n), w)
+        linear = steps.rebuild(self.examples.chains, self.planes, 1.0 / (self.lam * n), w)
         self.w = w
         self.numbers[1] = linear / n
 

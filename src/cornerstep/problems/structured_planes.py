@@ -1,8 +1,8 @@
 """Blocks of any model: each a convex combination of labelings, kept as labelings.
 
 A step in block i: the planes' derivatives ``s_k = (L_k - w'psi_k)/n`` and that of the oracle's
-answer, a direction (``v - x``, ``v - u``, ``x - u``), the exact best step along it.  Vectors psi are
-built when needed and never kept.
+answer, a direction (``v - x``, ``v - u``, ``x - u``), the exact best step along it.  Labelings are
+what is stored; their joint features are kept beside them while these are few.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from cornerstep.vectors import FloatArray, SparseVector, Vector
 
 RULES = ("bcfw", "bcfw-pairwise", "bcfw-away", "bcfw-auto")
 _FW, _PAIRWISE, _AWAY = range(3)
+_BUDGET = 2**28  # bytes of joint features kept for speed; beyond that they are built when needed
 
 
 def fingerprint(y: Any) -> Any:
@@ -58,6 +59,7 @@ class Planes:
     def __init__(self, y: Any) -> None:
         self.labelings = [y]
         self.keys = [fingerprint(y)]
+        self.features: list[Vector | None] = [None]
         self.weights = np.ones(1)
         self.losses = np.zeros(1)
 
@@ -70,9 +72,11 @@ class Planes:
         if len(self.keys) >= keep and idle.size:
             k = int(idle[0])
             self.labelings[k], self.keys[k], self.losses[k] = y, key, loss
+            self.features[k] = None
             return k
         self.labelings.append(y)
         self.keys.append(key)
+        self.features.append(None)
         self.weights = np.append(self.weights, 0.0)
         self.losses = np.append(self.losses, loss)
         return len(self.keys) - 1
@@ -81,6 +85,7 @@ class Planes:
         """A copy that shares the labelings."""
         other = Planes.__new__(Planes)
         other.labelings, other.keys = list(self.labelings), list(self.keys)
+        other.features = [None] * len(self.keys)
         other.weights, other.losses = self.weights.copy(), self.losses.copy()
         return other
 
@@ -91,6 +96,29 @@ class PlaneBlocks(Blocks):
     def __init__(self, examples: Any, lam: float, keep: int) -> None:
         super().__init__(examples, lam, keep)
         self.planes = [Planes(y) for y in examples.Y]
+        self._truths: list[Vector | None] = [None] * examples.n
+        self._spent = 0
+
+    def _kept(self, store: list[Vector | None], k: int, i: int, y: Any) -> Vector:
+        """``phi(x_i, y)`` from ``store[k]``, or built and stored there while the budget lasts."""
+        feature = store[k]
+        if feature is None:
+            feature = self.examples.feature(i, y)
+            size = feature.indices.nbytes if isinstance(feature, SparseVector) else 0
+            size += (feature.values if isinstance(feature, SparseVector) else feature).nbytes
+            if self._spent + size <= _BUDGET:
+                store[k] = feature
+                self._spent += size
+        return feature
+
+    def _truth(self, i: int) -> Vector:
+        return self._kept(self._truths, i, i, self.examples.Y[i])
+
+    def _features(self, i: int) -> list[Vector]:
+        planes = self.planes[i]
+        return [
+            self._kept(planes.features, k, i, y) for k, y in enumerate(planes.labelings)
+        ]
 
     def sweep(self, order: Any, rule: str, remembered: bool) -> None:
         for i in order:
@@ -98,8 +126,7 @@ class PlaneBlocks(Blocks):
 
     def _step(self, i: int, rule: str, remembered: bool) -> None:
         examples, planes, w, n = self.examples, self.planes[i], self.w, self.examples.n
-        features = [examples.feature(i, y) for y in planes.labelings]
-        truth = examples.truth(i)
+        features, truth = self._features(i), self._truth(i)
         own = dot(truth, w)
         scores = np.array([dot(feature, w) - own for feature in features])
         scores = (scores + planes.losses) / n
@@ -186,9 +213,10 @@ class PlaneBlocks(Blocks):
         w, linear = np.zeros(self.examples.size), 0.0
         for i, planes in enumerate(self.planes):
             planes.weights /= planes.weights.sum()
-            add(w, self.examples.truth(i), 1.0)
+            features = self._features(i)
+            add(w, self._truth(i), 1.0)
             for k in np.flatnonzero(planes.weights):
-                add(w, self.examples.feature(i, planes.labelings[k]), -planes.weights[k])
+                add(w, features[k], -planes.weights[k])
             linear += float(planes.weights @ planes.losses)
         self.w = w / (self.lam * n)
         self.numbers[1] = linear / n
@@ -198,4 +226,6 @@ class PlaneBlocks(Blocks):
 
     def restore(self, state: list[Planes]) -> None:
         self.planes = [planes.copy() for planes in state]
+        for i, planes in enumerate(self.planes):
+            planes.losses = np.array([self.examples.loss(i, y) for y in planes.labelings])
         self.rebuild()

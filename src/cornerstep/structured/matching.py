@@ -20,7 +20,7 @@ from cornerstep.structured.base import StructuredModel
 from cornerstep.vectors import FloatArray
 
 _ENUMERABLE = 5_040
-_SINKHORN = 10_000  # sweeps at most
+_SINKHORN = 1_000  # sweeps at most
 _NEWTON = 200  # steps at most
 _EXACT = 1e-11  # row and column sums
 
@@ -87,15 +87,20 @@ class MatchingModel(StructuredModel):
 
     def soften(self, scores: FloatArray) -> FloatArray:
         """``argmax over matchings z of <scores, z> + entropy(z)``, by Sinkhorn's scaling."""
-        return sinkhorn(_padded(scores))[: len(scores)]
+        from cornerstep.kernels.matching import sinkhorn
+
+        return sinkhorn(_padded(scores), _SINKHORN, _EXACT)[: len(scores)]
 
     def project(self, target: FloatArray) -> FloatArray:
         """The nearest point of the matching polytope."""
-        return nearest_matching(_padded(target))[: len(target)]
+        from cornerstep.kernels.matching import nearest
+
+        return nearest(_padded(target), _NEWTON, _EXACT)[: len(target)]
 
     def prox_bounds(self, x: Any, y: Any, geometry: str) -> tuple[float, float]:
         """Bounds of ``|F|²`` in the geometry, and of the distance of z from the centre."""
-        squares = np.square(np.asarray(x, dtype=np.float64)).sum(axis=2)
+        x = np.asarray(x, dtype=np.float64)
+        squares = np.square(x - x.mean(axis=1, keepdims=True)).sum(axis=2)  # rows of z sum to 1
         k = squares.shape[1]
         if geometry == "euclidean":
             return float(squares.sum()), k / 2
@@ -133,49 +138,3 @@ def _padded(scores: FloatArray) -> FloatArray:
     """Square, with rows of zeros for the columns that stay free."""
     rows, columns = scores.shape
     return np.vstack([scores, np.zeros((columns - rows, columns))])
-
-
-def sinkhorn(scores: FloatArray) -> FloatArray:
-    """``argmax of <scores, z> + entropy(z)`` over doubly stochastic z, with logarithms throughout."""
-    logs = scores - scores.max()
-    for _ in range(_SINKHORN):
-        logs = logs - np.logaddexp.reduce(logs, axis=1, keepdims=True)
-        sums = np.logaddexp.reduce(logs, axis=0, keepdims=True)
-        logs = logs - sums
-        if np.abs(np.expm1(np.logaddexp.reduce(logs, axis=1))).max() < _EXACT:
-            break
-    return np.exp(logs)
-
-
-def nearest_matching(target: FloatArray) -> FloatArray:
-    """The doubly stochastic matrix nearest to ``target``: ``max(target + u_i + v_j, 0)``.
-
-    The dual ``1/2 |max(target + u + v, 0)|² - sum u - sum v`` is convex and piecewise quadratic:
-    Newton steps with a line search end after finitely many pieces.
-    """
-    k = len(target)
-    u = (1.0 - target.sum(axis=1)) / k
-    v = (1.0 - (target + u[:, None]).sum(axis=0)) / k
-
-    def value(shifted: FloatArray, total: float) -> float:
-        return 0.5 * float(np.square(np.maximum(shifted, 0.0)).sum()) - total
-
-    for _ in range(_NEWTON):
-        shifted = target + u[:, None] + v
-        z = np.maximum(shifted, 0.0)
-        gradient = np.concatenate([z.sum(axis=1) - 1.0, z.sum(axis=0) - 1.0])
-        if np.abs(gradient).max() < _EXACT:
-            break
-        on = (shifted > 0).astype(float)
-        hessian = np.block([[np.diag(on.sum(axis=1)), on], [on.T, np.diag(on.sum(axis=0))]])
-        hessian[np.diag_indices(2 * k)] += 1e-10
-        step = -np.linalg.solve(hessian, gradient)
-        here, slope, size = value(shifted, u.sum() + v.sum()), float(gradient @ step), 1.0
-        while size > 1e-10:
-            du, dv = size * step[:k], size * step[k:]
-            there = value(shifted + du[:, None] + dv, (u + du).sum() + (v + dv).sum())
-            if there <= here + 1e-4 * size * slope + 1e-14 * abs(here):
-                break
-            size /= 2
-        u, v = u + du, v + dv
-    return z
