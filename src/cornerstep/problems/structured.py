@@ -109,7 +109,18 @@ class ModelExamples:
             raise ValueError(self._blame(i, w, above, own))
         if self.debug:
             self._check_stable(i, y, feature)
+            self._check_best(i, above, w)
         return above - own
+
+    def _check_best(self, i: int, reached: float, w: FloatArray) -> None:
+        """Compare an answer with all labelings, if the model lists them."""
+        for other in self.model.labelings(self.X[i]) or ():
+            value = self.loss(i, other) + dot(self.feature(i, other), w)
+            if value > reached + _SLACK * (1 + abs(reached)):
+                raise ValueError(
+                    f"loss_augmented_decode is probably wrong: its answer for example {i} scores "
+                    f"{reached:.9g}, the labeling {other!r} scores {value:.9g}"
+                )
 
     def _blame(self, i: int, w: FloatArray, answer: float, truth: float) -> str:
         """Which of the model's functions probably made an answer worse than the truth."""

@@ -166,11 +166,17 @@ class ChainModel(StructuredModel):
         return parts
 
     def joint_feature(self, x: Any, y: Any) -> SparseVector:
-        chains = self.encode_chains([x], [y])
-        m, d, labels = self.labels_.size, self.n_features_, chains.truth
-        nodes = np.repeat(labels, np.diff(chains.indptr))
-        indices = [chains.indices.astype(np.int64) * m + nodes]
-        values, at = [chains.values], m * d
+        features = _matrix(x, "x")[0]
+        m, d = self.labels_.size, self.n_features_
+        labels = self._encode_labels([y], [features.shape[0]])
+        if sp.issparse(features):
+            entries = sp.coo_array(features)
+            (node, feature), entry = entries.coords, entries.data
+        else:
+            node, feature = features.nonzero()
+            entry = features[node, feature]
+        indices = [feature.astype(np.int64) * m + labels[node]]
+        values, at = [entry], m * d
         if self.biases:
             indices.append(np.array([at + labels[0], at + m + labels[-1]]))
             values.append(np.ones(2))
