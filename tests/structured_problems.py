@@ -95,7 +95,7 @@ PROBLEMS = {
 
 
 class Ranking(StructuredModel):
-    """A user's own model: which of the rows of x comes first, second, ... (all orders enumerated)."""
+    """A user's own model: which row of x comes first, second, ... (all orders enumerated)."""
 
     def joint_feature(self, x, y):
         return np.arange(len(x), 0, -1.0) @ x[list(y)] / len(x)
@@ -104,7 +104,9 @@ class Ranking(StructuredModel):
         return float(np.mean([a != b for a, b in zip(y, y_hat, strict=True)]))
 
     def loss_augmented_decode(self, x, y, w):
-        return max(self.labelings(x), key=lambda o: self.loss(x, y, o) + self.joint_feature(x, o) @ w)
+        return max(
+            self.labelings(x), key=lambda o: self.loss(x, y, o) + self.joint_feature(x, o) @ w
+        )
 
     def decode(self, x, w):
         return max(self.labelings(x), key=lambda o: self.joint_feature(x, o) @ w)

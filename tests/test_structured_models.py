@@ -6,7 +6,6 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from structured_problems import PROBLEMS, Ranking, chains, graphs, matchings, rankings, rows, tags
 
 from cornerstep import StructuredSVC
 from cornerstep.structured import (
@@ -17,6 +16,7 @@ from cornerstep.structured import (
     MultilabelModel,
     check_model,
 )
+from structured_problems import PROBLEMS, Ranking, chains, graphs, matchings, rankings, rows, tags
 
 
 @pytest.mark.parametrize("name", PROBLEMS)
@@ -162,7 +162,9 @@ def test_nan_features(name):
 
 class BadDecoder(Ranking):
     def loss_augmented_decode(self, x, y, w):
-        return min(self.labelings(x), key=lambda o: self.loss(x, y, o) + self.joint_feature(x, o) @ w)
+        return min(
+            self.labelings(x), key=lambda o: self.loss(x, y, o) + self.joint_feature(x, o) @ w
+        )
 
 
 class SlightlyBadDecoder(Ranking):

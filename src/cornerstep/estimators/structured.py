@@ -1,4 +1,4 @@
-"""``StructuredSVC``: the certified structured SVM, for any model of :mod:`cornerstep.structured`."""
+"""``StructuredSVC``: the certified structured SVM, for any structured model."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ _CHUNK = 256  # examples that a worker decodes at a time
 class StructuredSVC(BaseEstimator):
     """``min over w of  lambda/2 |w|² + 1/n sum_i max_y (L_i(y) - w'psi_i(y))``, with a certificate.
 
-    ``psi_i(y) = phi(x_i, y_i) - phi(x_i, y)`` and ``lambda = 1/(C n)``.  After ``fit`` the optimum is
-    known to lie between ``dual_objective_`` and ``objective_``.
+    ``psi_i(y) = phi(x_i, y_i) - phi(x_i, y)`` and ``lambda = 1/(C n)``.  After ``fit`` the optimum
+    is known to lie between ``dual_objective_`` and ``objective_``.
 
     Parameters
     ----------
@@ -182,7 +182,7 @@ class StructuredSVC(BaseEstimator):
         """
         self._check_parameters()
         if y is None:
-            raise ValueError("y must be given: StructuredSVC requires y to be passed, but got None")
+            raise ValueError("StructuredSVC requires y to be passed, but the target y is None")
         n = _count(X)
         if n == 0 or n != _count(y):
             raise ValueError(
@@ -204,17 +204,17 @@ class StructuredSVC(BaseEstimator):
             raise TypeError(f"model must be a StructuredModel, got {self.model!r}")
         positive = {"C": self.C, "lam": self.lam, "radius": self.radius}
         for name, value in positive.items():
-            if not (value is None and name != "C"):
-                if not (isinstance(value, Real) and 0 < float(value) < np.inf):
-                    raise ValueError(f"{name} must be a positive number, got {value!r}")
+            given = value is not None or name == "C"
+            if given and not (isinstance(value, Real) and 0 < float(value) < np.inf):
+                raise ValueError(f"{name} must be a positive number, got {value!r}")
         choices = {
             "solver": (self.solver, SOLVERS),
             "sampling": (self.sampling, SAMPLINGS),
             "geometry": (self.geometry, GEOMETRIES),
         }
-        for name, (given, allowed) in choices.items():
-            if given not in allowed:
-                raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {given!r}")
+        for name, (choice, allowed) in choices.items():
+            if choice not in allowed:
+                raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {choice!r}")
         least = {"check_every": (self.check_every, 1), "cache_passes": (self.cache_passes, 0),
                  "cache_size": (self.cache_size, 0)}  # fmt: skip
         for name, (count, low) in least.items():
@@ -238,12 +238,12 @@ class StructuredSVC(BaseEstimator):
         from cornerstep.problems.structured_chain import ChainExamples
 
         compiled = hasattr(model, "encode_chains")
-        if self.solver == "extragradient" and not compiled:
-            if not hasattr(model, "part_scores"):
-                raise ValueError(
-                    "solver='extragradient' needs a model that can soften its decoding (chains, "
-                    f"multi-class, matchings), got {model!r}"
-                )
+        soft = compiled or hasattr(model, "part_scores")
+        if self.solver == "extragradient" and not soft:
+            raise ValueError(
+                "solver='extragradient' needs a model that can soften its decoding (chains, "
+                f"multi-class, matchings), got {model!r}"
+            )
         if compiled and not self.debug:
             chains = model.encode_chains(X, y)
             linked = chains.shape[3] and self.geometry == "euclidean"
@@ -304,9 +304,7 @@ class StructuredSVC(BaseEstimator):
 
         family = "blocks" if self.solver in BLOCK_SOLVERS else self.solver
         if family != "blocks":  # w itself is kept: the features must be the same too
-            data = (
-                examples.chains if hasattr(examples, "chains") else (examples.X, examples.Y)
-            )
+            data = examples.chains if hasattr(examples, "chains") else (examples.X, examples.Y)
             return family, self.model_.size, digest(data)
         if hasattr(examples, "chains"):
             ptr, truth, costs, shape = (examples.chains[k] for k in (0, 4, 5, 6))

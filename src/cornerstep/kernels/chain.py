@@ -134,7 +134,7 @@ def longest(ptr):
 
 @njit(cache=True, nogil=True)
 def decode(chains, w, first, last, augment, labels, values):
-    """The best labelings of chains ``first`` to ``last - 1`` at w: with the costs (``augment``) or not.
+    """The best labelings of chains ``first`` to ``last - 1`` at w, with the costs if ``augment``.
 
     ``labels`` takes the labelings (an entry per node), ``values[i]`` the score of the best one
     above the truth's: the structured hinge, if augmented.

@@ -12,7 +12,15 @@ import numpy as np
 from numba import njit
 
 from cornerstep.kernels.chain import (
-    add_costs, longest, loss, node_scores, offsets, same, scatter, score, viterbi,
+    add_costs,
+    longest,
+    loss,
+    node_scores,
+    offsets,
+    same,
+    scatter,
+    score,
+    viterbi,
 )  # fmt: skip
 
 FW, PAIRWISE, AWAY, AUTO = 0, 1, 2, 3
@@ -309,13 +317,10 @@ def sweep(order, rule, remembered, keep, chains, lam, w, v, numbers, planes, gap
                 rise, furthest = middle - low, heavy / (1.0 - heavy) if heavy < 1.0 else 0.0
             if rise <= 0.0 or furthest == 0.0:
                 continue
-            square = spread(
-                chains, i, *coefficients(direction), mean, n_pairs, chosen, leaving, moved, buffer
-            )
+            x, y, z = coefficients(direction)
+            square = spread(chains, i, x, y, z, mean, n_pairs, chosen, leaving, moved, buffer)
             if rule == AUTO:  # only a trial: leave the buffer empty
-                drain(
-                    chains, i, mean, n_pairs, chosen, leaving, moved, buffer, 0.0, 0.0, w, v
-                )
+                drain(chains, i, mean, n_pairs, chosen, leaving, moved, buffer, 0.0, 0.0, w, v)
             curvature = square / (lam * n * n)
             along = rise / curvature if curvature * furthest > rise else furthest
             wins = along * rise - 0.5 * along * along * curvature
@@ -324,7 +329,8 @@ def sweep(order, rule, remembered, keep, chains, lam, w, v, numbers, planes, gap
         numbers[0] += 1.0
         if kind >= 0:
             if rule == AUTO:
-                spread(chains, i, *coefficients(kind), mean, n_pairs, chosen, leaving, moved, buffer)
+                x, y, z = coefficients(kind)
+                spread(chains, i, x, y, z, mean, n_pairs, chosen, leaving, moved, buffer)
             t = numbers[0]
             late = 0.5 * t * (t - 1.0)
             amount = step / (lam * n)

@@ -133,7 +133,7 @@ class ModelExamples:
                 "that it maximises"
             )
         return (
-            f"the answer of loss_augmented_decode for example {i} scores {answer:.9g} and the truth "
+            f"the answer of loss_augmented_decode for example {i} scores {answer:.9g}, the truth "
             f"{truth:.9g}, though the answer must be the best labeling: {culprit}"
         )
 
@@ -210,9 +210,7 @@ class ModelExamples:
     def prox_bounds(self, geometry: str) -> tuple[float, float]:
         """Means of the bounds that the model knows: see :mod:`.structured_extragradient`."""
         model: Any = self.model
-        bounds = [
-            model.prox_bounds(x, y, geometry) for x, y in zip(self.X, self.Y, strict=True)
-        ]
+        bounds = [model.prox_bounds(x, y, geometry) for x, y in zip(self.X, self.Y, strict=True)]
         squares, spreads = np.mean(bounds, axis=0)
         return float(squares), float(spreads)
 
@@ -241,8 +239,8 @@ class ModelExamples:
 class Blocks:
     """The dual state of all blocks: w, l, and what makes the weighted average of all points so far.
 
-    ``v = sum over steps s of s(s-1)/2 (change of w)``, so that the average with weights growing like
-    s is ``w - v / (t(t+1)/2)``: sparse steps stay sparse.
+    ``v = sum over steps s of s(s-1)/2 (change of w)``, so that the average with weights growing
+    like s is ``w - v / (t(t+1)/2)``: sparse steps stay sparse.
     """
 
     def __init__(self, examples: Any, lam: float, keep: int) -> None:
@@ -256,7 +254,7 @@ class Blocks:
 
     @property
     def linear(self) -> float:
-        """l."""
+        """L."""
         return float(self.numbers[1])
 
     def dual(self) -> float:
@@ -264,7 +262,7 @@ class Blocks:
         return self.linear - 0.5 * self.lam * float(self.w @ self.w)
 
     def average(self) -> tuple[FloatArray, float]:
-        """w and l of the weighted average of the dual points of all steps so far."""
+        """W and l of the weighted average of the dual points of all steps so far."""
         t = self.numbers[0]
         if t == 0:
             return self.w.copy(), self.linear

@@ -69,7 +69,8 @@ class BlockSolver:
         self.rng = rng
         self.score = score
         self.extra_columns: tuple[str, ...] = (
-            "dual", "oracle_calls", "objective_last", "objective_average", "gap_last", "gap_average",
+            "dual", "oracle_calls", "objective_last", "objective_average",
+            "gap_last", "gap_average",
         )  # fmt: skip
         if score is not None:
             self.extra_columns += ("score_last", "score_average")
@@ -90,8 +91,11 @@ class BlockSolver:
 
     def primal(self, w: FloatArray) -> float:
         """P(w), from the data."""
-        hinges = self.blocks.examples.hinges(w)
-        return 0.5 * self.blocks.lam * float(w @ w) + float(np.maximum(hinges, 0.0).mean())
+        hinges = np.maximum(self.blocks.examples.hinges(w), 0.0)
+        gaps = self.blocks.gaps
+        unknown = np.isinf(gaps)  # not visited yet: what it would be if the block were the truth
+        gaps[unknown] = hinges[unknown] / hinges.size
+        return 0.5 * self.blocks.lam * float(w @ w) + float(hinges.mean())
 
     def look(self) -> Look:
         if self.passes % self.check_every == 0:
@@ -146,6 +150,6 @@ class BlockSolver:
                 yield self.rng.choice(n, size=portion.size, p=shares)
 
     def certify(self, point: Any) -> Look:
-        """w and l from the planes, the primal from the data."""
+        """W and l from the planes, the primal from the data."""
         self.blocks.rebuild()
         return self._full_look()

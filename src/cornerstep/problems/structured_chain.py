@@ -51,11 +51,11 @@ class ChainExamples:
         if self.n_jobs == 1:
             work(0, self.n)
             return
-        from joblib import Parallel, delayed
+        from concurrent.futures import ThreadPoolExecutor
 
         starts = range(0, self.n, _CHUNK)
-        with Parallel(n_jobs=self.n_jobs, prefer="threads") as parallel:
-            parallel(delayed(work)(s, min(s + _CHUNK, self.n)) for s in starts)
+        with ThreadPoolExecutor(self.n_jobs) as pool:
+            list(pool.map(lambda s: work(s, min(s + _CHUNK, self.n)), starts))
 
     def answers(self, w: FloatArray) -> tuple[Any, FloatArray]:
         """The loss-augmented labels of all nodes, and the hinges."""
@@ -113,7 +113,7 @@ class ChainExamples:
 
     def prox_bounds(self, geometry: str) -> tuple[float, float]:
         """Means over the examples of bounds of ``|F_i|²`` and of the distance from the centre."""
-        ptr, indptr, indices, values, truth, _, shape = self.chains
+        ptr, indptr, indices, values, _, _, shape = self.chains
         lengths = np.diff(ptr)
         if geometry == "euclidean":
             return float(values @ values) / self.n + 2.0 * shape[2], float(lengths.mean()) / 2

@@ -11,9 +11,9 @@ averages of w and Psi(z): the z's are rebuilt from them whenever needed, as
 
 ``z_i = T(centre, kappa t (F_i'w_average + c_i))``,
 
-T a softmax, sum-product or Sinkhorn's scaling (entropic) or a projection (Euclidean).  The step sizes
-``eta`` of w and ``kappa`` of each z_i satisfy ``eta kappa mean(b_i) <= 1``, b_i a bound of the squared
-norm of F_i in the geometry; the gap of the averages falls like 1/t.
+T a softmax, sum-product or Sinkhorn's scaling (entropic) or a projection (Euclidean).  The step
+sizes ``eta`` of w and ``kappa`` of each z_i satisfy ``eta kappa mean(b_i) <= 1``, b_i a bound of
+the squared norm of F_i in the geometry; the gap of the averages falls like 1/t.
 """
 
 from __future__ import annotations

@@ -28,7 +28,9 @@ def fingerprint(y: Any) -> Any:
     if isinstance(y, dict):
         return tuple(sorted((key, fingerprint(part)) for key, part in y.items()))
     if getattr(type(y), "__hash__", None) is None:
-        raise TypeError(f"a labeling must be made of arrays, sequences and hashable parts, got {y!r}")
+        raise TypeError(
+            f"a labeling must be made of arrays, sequences and hashable parts, got {y!r}"
+        )
     return y
 
 
@@ -116,9 +118,7 @@ class PlaneBlocks(Blocks):
 
     def _features(self, i: int) -> list[Vector]:
         planes = self.planes[i]
-        return [
-            self._kept(planes.features, k, i, y) for k, y in enumerate(planes.labelings)
-        ]
+        return [self._kept(planes.features, k, i, y) for k, y in enumerate(planes.labelings)]
 
     def sweep(self, order: Any, rule: str, remembered: bool) -> None:
         for i in order:
@@ -147,7 +147,9 @@ class PlaneBlocks(Blocks):
                     f"loss_augmented_decode is probably wrong: its answer for example {i} has a "
                     f"hinge of {top * n:.9g}, an earlier one still has {scores.max() * n:.9g}"
                 )
-        chosen = self._best_direction(rule, planes.weights, scores, worst, top, [*features, feature])
+        chosen = self._best_direction(
+            rule, planes.weights, scores, worst, top, [*features, feature]
+        )
         self.numbers[0] += 1.0
         if chosen is None:
             return

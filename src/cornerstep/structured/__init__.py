@@ -1,4 +1,4 @@
-"""Structured models: what a labeling looks like, what it costs to get it wrong, how to find the best.
+"""Structured models: what labelings look like, what errors cost, how to find the best one.
 
 A model is four methods (:class:`StructuredModel`); these come ready made.
 """

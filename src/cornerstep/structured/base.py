@@ -10,6 +10,7 @@ Batch forms of the four default to loops; a model that can do better overrides t
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -62,7 +63,7 @@ class StructuredModel:
         raise NotImplementedError(f"{type(self).__name__} must define decode(x, w)")
 
     def joint_feature_batch(self, X: Sequence[Any], Y: Sequence[Any]) -> list[Any]:
-        """phi of each pair."""
+        """Phi of each pair."""
         return [self.joint_feature(x, y) for x, y in zip(X, Y, strict=True)]
 
     def loss_batch(self, X: Sequence[Any], Y: Sequence[Any], Y_hat: Sequence[Any]) -> FloatArray:
@@ -86,8 +87,10 @@ class StructuredModel:
         return None
 
     def __repr__(self) -> str:
-        names = self.__init__.__code__.co_varnames[1 : self.__init__.__code__.co_argcount]  # type: ignore[misc]
-        values = ", ".join(f"{name}={getattr(self, name, None)!r}" for name in names)
+        names = inspect.signature(type(self)).parameters
+        values = ", ".join(
+            f"{name}={getattr(self, name)!r}" for name in names if hasattr(self, name)
+        )
         return f"{type(self).__name__}({values})"
 
 

@@ -114,12 +114,15 @@ class ChainModel(StructuredModel):
             entry = np.flatnonzero(~finite)[0]
             row = np.searchsorted(stacked.indptr, entry, side="right") - 1
             i = int(np.searchsorted(ptr, row, side="right") - 1)
-            raise ValueError(f"X[{i}] must be finite, got {stacked.data[entry]} in node {row - ptr[i]}")
+            raise ValueError(
+                f"X[{i}] must be finite, got {stacked.data[entry]} in node {row - ptr[i]}"
+            )
         truth = np.zeros(ptr[-1], np.int64)
         if Y is not None:
             truth = self._encode_labels(Y, lengths)
         shape = (
-            self.n_features_, self.labels_.size, int(bool(self.biases)), int(bool(self.transitions)),
+            self.n_features_, self.labels_.size,
+            int(bool(self.biases)), int(bool(self.transitions)),
         )  # fmt: skip
         return Chains(
             ptr,
@@ -228,7 +231,9 @@ def _matrix(x: Any, name: str) -> tuple[Any, FloatArray]:
     weights = None
     if isinstance(x, tuple):
         if len(x) != 2:
-            raise ValueError(f"{name} must be features or (features, node_weights), got {len(x)} parts")
+            raise ValueError(
+                f"{name} must be features or (features, node_weights), got {len(x)} parts"
+            )
         x, weights = x
     features = x if sp.issparse(x) else np.asarray(x)
     if features.ndim != 2 or features.dtype.kind not in "fiub":
@@ -240,7 +245,9 @@ def _matrix(x: Any, name: str) -> tuple[Any, FloatArray]:
         return features, np.ones(features.shape[0])
     weights = np.asarray(weights, dtype=np.float64)
     if weights.shape != (features.shape[0],) or not (weights >= 0).all():
-        raise ValueError(f"{name} must have a node weight >= 0 for each of its nodes, got {weights!r}")
+        raise ValueError(
+            f"{name} must have a node weight >= 0 for each of its nodes, got {weights!r}"
+        )
     return features, weights
 
 

@@ -117,7 +117,8 @@ def _check_best(
     slack = _SLACK * (1 + abs(reached))
     if reached < truth - slack:
         _complain(
-            name, f"its answer {answer!r} for example {i} scores {reached:.9g}, the truth {truth:.9g}"
+            name,
+            f"its answer {answer!r} for example {i} scores {reached:.9g}, the truth {truth:.9g}",
         )
     for other in others:
         if total(other) > reached + slack:
@@ -137,14 +138,20 @@ def _check_batches(
     plain: list[Any],
 ) -> None:
     forms: list[tuple[str, Callable[[], Any], list[Any]]] = [
-        ("loss_augmented_decode_batch", lambda: model.loss_augmented_decode_batch(X, Y, w), augmented),
+        (
+            "loss_augmented_decode_batch",
+            lambda: model.loss_augmented_decode_batch(X, Y, w),
+            augmented,
+        ),
         ("decode_batch", lambda: model.decode_batch(X, w), plain),
     ]
     for name, batch, single in forms:
         for i, (one, other) in enumerate(zip(batch(), single, strict=True)):
             scores = [float(_dense(model, X[i], y) @ w) for y in (one, other)]
             if name.startswith("loss"):
-                scores = [s + model.loss(X[i], Y[i], y) for s, y in zip(scores, (one, other), strict=True)]
+                scores = [
+                    s + model.loss(X[i], Y[i], y) for s, y in zip(scores, (one, other), strict=True)
+                ]
             if abs(scores[0] - scores[1]) > _SLACK * (1 + abs(scores[1])):
                 _complain(name, f"it differs from single calls for example {i}")
     losses = model.loss_batch(X, Y, plain)

@@ -1,4 +1,4 @@
-"""Graphs: ``w'phi(x, y) = sum_i <W[:, y_i], x_i> + sum over edges e = (a, b) of <V[:, y_a, y_b], f_e>``."""
+"""Graphs: ``w'phi(x, y) = sum_i <W[:, y_i], x_i> + sum_e <V[:, y_a, y_b], f_e>``, e = (a, b)."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Graph(NamedTuple):
 class GraphModel(StructuredModel):
     """``sum_i <W[:, y_i], x_i> + sum_e <V[:, y_a, y_b], f_e>`` with the Hamming loss.
 
-    An example x is a tuple ``(nodes, edges)``, ``(nodes, edges, edge_features)`` or ``(nodes, edges,
-    edge_features, node_weights)``: an array (N, d), an integer array (E, 2), an array (E, q) (by
+    An example x is a tuple ``(nodes, edges)``, ``(nodes, edges, edge_features)`` or
+    ``(nodes, edges, edge_features, node_weights)``: an array (N, d), an integer array (E, 2), an array (E, q) (by
     default, or if None, ones with q = 1) and an array (N,).  Edges are directed: V[:, a, b] is for
     label a at the first node and b at the second.  A labeling y is a sequence of N labels.
 
@@ -85,7 +85,9 @@ class GraphModel(StructuredModel):
             )
         nodes = np.asarray(x[0], dtype=np.float64)
         edges = np.asarray(x[1], dtype=np.int64).reshape(-1, 2)
-        features = np.ones((len(edges), 1)) if len(x) < 3 or x[2] is None else np.asarray(x[2], float)
+        features = (
+            np.ones((len(edges), 1)) if len(x) < 3 or x[2] is None else np.asarray(x[2], float)
+        )
         weights = np.ones(len(nodes)) if len(x) < 4 else np.asarray(x[3], float)
         if nodes.ndim != 2 or len(nodes) == 0:
             raise ValueError(f"{name} must have nodes of shape (N, d), N >= 1, got {nodes.shape}")
@@ -94,7 +96,7 @@ class GraphModel(StructuredModel):
                 f"{name} must have features for each of its {len(edges)} edges, "
                 f"got shape {features.shape}"
             )
-        if len(edges) and not (0 <= edges.min() and edges.max() < len(nodes)):
+        if len(edges) and not (edges.min() >= 0 and edges.max() < len(nodes)):
             raise ValueError(f"{name} must have edges between nodes 0 to {len(nodes) - 1}")
         if (edges[:, 0] == edges[:, 1]).any():
             raise ValueError(f"{name} must have edges between different nodes")
@@ -103,7 +105,9 @@ class GraphModel(StructuredModel):
         if not (np.isfinite(nodes).all() and np.isfinite(features).all()):
             raise ValueError(f"{name} must be finite, got NaN or infinity")
         if sized and nodes.shape[1] != self.n_features_:
-            raise ValueError(f"{name} must have {self.n_features_} node features, got {nodes.shape[1]}")
+            raise ValueError(
+                f"{name} must have {self.n_features_} node features, got {nodes.shape[1]}"
+            )
         if sized and features.shape[1] != self.n_edge_features_:
             raise ValueError(
                 f"{name} must have {self.n_edge_features_} edge features, got {features.shape[1]}"

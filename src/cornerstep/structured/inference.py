@@ -99,7 +99,9 @@ class Inference:
 
             self.used["tree"] += 1
             labels = np.empty(self.n_nodes, np.int64)
-            max_product(nodes.copy(), np.ascontiguousarray(pairs), *self._forest, labels)
+            order, parent, link, forward = self._forest
+            pairs = np.ascontiguousarray(pairs)
+            max_product(nodes.copy(), pairs, order, parent, link, forward, labels)
             return labels
         if self.n_labels == 2:
             attraction = pairs[:, 0, 0] + pairs[:, 1, 1] - pairs[:, 0, 1] - pairs[:, 1, 0]
@@ -128,7 +130,7 @@ class Inference:
         return labels
 
     def _cut(self, nodes: FloatArray, pairs: FloatArray, joint: FloatArray) -> Any:
-        """``y_a y_b = y_b - (1 - y_a) y_b``: the cut pays where b is on the source's side, a not."""
+        """``y_a y_b = y_b - (1 - y_a) y_b``: the cut pays where b is the source's and a is not."""
         from cornerstep.kernels.graph import minimum_cut
 
         n, (a, b) = self.n_nodes, self.edges.T

@@ -65,7 +65,8 @@ class MulticlassModel(StructuredModel):
         n, d = rows.shape
         if d != self.n_features_:
             raise ValueError(
-                f"X has {d} features, but the model is expecting {self.n_features_} features"
+                f"X has {d} features, but {type(self).__name__} is expecting "
+                f"{self.n_features_} features as input"
             )
         if self.fit_intercept:
             rows = sp.csr_array(sp.hstack([rows, np.full((n, 1), self.intercept_scaling)], "csr"))

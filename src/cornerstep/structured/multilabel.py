@@ -74,8 +74,10 @@ class MultilabelModel(StructuredModel):
                 return np.array(list(itertools.combinations(range(m), 2)), np.int64).reshape(-1, 2)
             if edges == "tree":
                 return _tree(labels)
-        elif (given := np.asarray(edges)).ndim == 2 and given.shape[1] == 2:
-            if given.dtype.kind in "iu" and given.size and 0 <= given.min() <= given.max() < m:
+        else:
+            given = np.asarray(edges)
+            pairs = given.ndim == 2 and given.shape[1] == 2 and given.dtype.kind in "iu"
+            if pairs and given.size and 0 <= given.min() <= given.max() < m:
                 return given.astype(np.int64)
         raise ValueError(
             f"edges must be None, 'tree', 'full' or pairs of tags from 0 to {m - 1}, got {edges!r}"
@@ -123,7 +125,7 @@ class MultilabelModel(StructuredModel):
     def decode(self, x: Any, w: FloatArray) -> Any:
         return self._inference.best(*self._potentials(x, w))
 
-    def decode_batch(self, X: Any, w: FloatArray) -> npt.NDArray[Any]:
+    def decode_batch(self, X: Any, w: FloatArray) -> Any:
         return np.array([self.decode(x, w) for x in (X if not sp.issparse(X) else _split(X))])
 
     def split(self, w: FloatArray) -> dict[str, FloatArray]:
