@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -51,8 +52,8 @@ def ocr(large: bool) -> Problem:
     pixels = np.unpackbits(z["X"], axis=1)[:, : int(z["n_features"])].astype(np.float64)
     letters = np.hstack([pixels, np.ones((len(pixels), 1))])
     ends = z["word_ptr"]
-    words = [letters[a:b] for a, b in zip(ends[:-1], ends[1:], strict=True)]
-    labels = [z["y"][a:b] for a, b in zip(ends[:-1], ends[1:], strict=True)]
+    words = [letters[a:b] for a, b in pairwise(ends)]
+    labels = [z["y"][a:b] for a, b in pairwise(ends)]
     first = z["fold"] == 0
     train = np.flatnonzero(~first if large else first)
     test = np.flatnonzero(first if large else ~first)
@@ -99,7 +100,7 @@ def conll(fraction: float = 1.0) -> Problem:
             ends = ends[: int(fraction * (len(ends) - 1)) + 1]
         rows = [
             row
-            for a, b in zip(ends[:-1], ends[1:], strict=True)
+            for a, b in pairwise(ends)
             for row in _windows(words[a:b].tolist(), tags[a:b].tolist())
         ]
         indptr, indices = [0], []
@@ -115,8 +116,8 @@ def conll(fraction: float = 1.0) -> Problem:
         )
         chunks = z[f"{name}_chunk"]
         parts[name] = (
-            [matrix[a:b] for a, b in zip(ends[:-1], ends[1:], strict=True)],
-            [chunks[a:b] for a, b in zip(ends[:-1], ends[1:], strict=True)],
+            [matrix[a:b] for a, b in pairwise(ends)],
+            [chunks[a:b] for a, b in pairwise(ends)],
         )
     X, Y = parts["train"]
     model = ChainModel(biases=True, labels=range(len(z["chunk_tags"])))
@@ -177,7 +178,7 @@ def multilabel(name: str, edges: Any) -> Problem:
 
 
 def snakes() -> Problem:
-    """Grids with a snake of ten cells: colours of a cell and its neighbours; edges know direction."""
+    """Grids with a snake of ten cells; edges know their direction."""
     z = _read("snakes")
     parts = []
     for name in ("train", "test"):
@@ -200,8 +201,6 @@ def _grids(z: Any, name: str) -> list[Any]:
 
 def _grid_graph(grid: Any) -> tuple[Any, ...]:
     """Nodes see the 3 x 3 cells around them; an edge to the right or down says which."""
-    colours, kinds = np.unique(grid.reshape(-1, grid.shape[2]), axis=0, return_inverse=True)
-    del colours
     height, width, depth = grid.shape
     padded = np.zeros((height + 2, width + 2, depth))
     padded[1:-1, 1:-1] = grid / 255.0
@@ -223,11 +222,11 @@ def train(name: str, solver: str, **options: Any) -> Solver:
         settings = {"random_state": 0, "lam": problem.lam, "solver": solver} | options
         warm = StructuredSVC(problem.model, **(settings | {"max_iter": 1}))
         small = slice(0, 20)
-        _quiet(lambda: warm.fit(problem.X[small], problem.Y[small]))  # compiles
+        quiet(lambda: warm.fit(problem.X[small], problem.Y[small]))  # compiles
 
         def run(recorder: Recorder | None) -> Answer:
             clf = StructuredSVC(problem.model, **settings)
-            _quiet(lambda: clf.fit(problem.X, problem.Y))
+            quiet(lambda: clf.fit(problem.X, problem.Y))
             if recorder is not None:
                 for row in clf.trace_:
                     if row["gap"] == row["gap"] and recorder.due(row["iteration"]):
@@ -241,7 +240,7 @@ def train(name: str, solver: str, **options: Any) -> Solver:
     return Solver(name, prepare)
 
 
-def _quiet(work: Callable[[], Any]) -> None:
+def quiet(work: Callable[[], Any]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         work()

@@ -22,6 +22,10 @@ _MODULES = {
     "mcsvm_figures": "mcsvm_figures",
     "mcsvm_table1": "mcsvm_table1",
     "mcsvm_table2": "mcsvm_table2",
+    "structured_ocr": "structured_ocr",
+    "structured_solvers": "structured_solvers",
+    "structured_conll": "structured_conll",
+    "structured_sets": "structured_sets",
 }
 
 NAMES = tuple(_MODULES)

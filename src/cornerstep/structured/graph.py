@@ -30,9 +30,10 @@ class GraphModel(StructuredModel):
     """``sum_i <W[:, y_i], x_i> + sum_e <V[:, y_a, y_b], f_e>`` with the Hamming loss.
 
     An example x is a tuple ``(nodes, edges)``, ``(nodes, edges, edge_features)`` or
-    ``(nodes, edges, edge_features, node_weights)``: an array (N, d), an integer array (E, 2), an array (E, q) (by
-    default, or if None, ones with q = 1) and an array (N,).  Edges are directed: V[:, a, b] is for
-    label a at the first node and b at the second.  A labeling y is a sequence of N labels.
+    ``(nodes, edges, edge_features, node_weights)``: an array (N, d), an integer array (E, 2), an
+    array (E, q) (by default, or if None, ones with q = 1) and an array (N,).  Edges are
+    directed: V[:, a, b] is for label a at the first node and b at the second.  A labeling y is a
+    sequence of N labels.
 
     Decoding is exact for forests (max-product), for two labels whose edges attract (a minimum cut)
     and for up to 16 nodes with two labels (enumeration).  Otherwise it is the linear relaxation
