@@ -479,3 +479,26 @@ def test_model_must_be_a_model():
     StructuredSVC(model).fit(*chains())
     assert not hasattr(model, "labels_")  # the given model is not changed
     assert isinstance(clone(StructuredSVC(model)).model, StructuredModel)
+
+
+def test_blocks_solve_what_the_optimiser_solves_on_a_product_of_simplices():
+    from cornerstep import minimize
+    from cornerstep.domains import Product, Simplex
+    from cornerstep.objectives import Quadratic
+
+    model, X, Y = PROBLEMS["ranking"]
+    lam, n = 0.1, len(X)
+    psi, losses = [], []
+    for x, y in zip(X, Y, strict=True):
+        for other in model.labelings(x):
+            psi.append(model.joint_feature(x, y) - model.joint_feature(x, other))
+            losses.append(model.loss(x, y, other))
+    M = np.array(psi).T / (lam * n)
+    domain = Product([Simplex(6)] * n)
+    result = minimize(
+        Quadratic(lam * M.T @ M, -np.array(losses) / n), domain, method="block", tol=1e-4
+    )
+    clf = StructuredSVC(
+        model, lam=lam, solver="bcfw", averaging=False, tol=1e-4, max_iter=5000, random_state=0
+    ).fit(X, Y)
+    assert clf.dual_objective_ == pytest.approx(-result.value, abs=2e-4)
