@@ -212,7 +212,7 @@ def test_sum_product_equals_brute_force(seed):
     X, Y = chains(n=4, seed=seed)
     fast, slow = both_kinds(ChainModel(biases=True), X, Y)
     rng = np.random.default_rng(seed)
-    w, temperature = rng.standard_normal(fast.size), 0.7
+    w, temperature = 3 * rng.standard_normal(fast.size), 0.7
     image, losses = fast.prox("entropic", [(w, 0.5, 0.3), (w, 0.5, 0.4)])
     expected, lost = np.zeros(fast.size), 0.0
     for i, x in enumerate(X):
@@ -225,6 +225,17 @@ def test_sum_product_equals_brute_force(seed):
         lost += p @ costs
     np.testing.assert_allclose(image, expected, atol=1e-10)
     assert losses == pytest.approx(lost)
+
+
+def test_sum_product_survives_enormous_scores():
+    X, Y = chains(n=6)
+    fast, slow = both_kinds(ChainModel(), X, Y)
+    rng = np.random.default_rng(0)
+    w = rng.standard_normal(fast.size)
+    image, losses = fast.prox("entropic", [(w, 1e5, 1e5)])
+    corners = slow.corners(w)  # the limit of no entropy
+    np.testing.assert_allclose(image, corners.image, atol=1e-6)
+    assert losses == pytest.approx(corners.losses, abs=1e-6)
 
 
 @pytest.mark.parametrize("seed", range(10))

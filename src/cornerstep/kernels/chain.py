@@ -16,6 +16,7 @@ from numba import njit
 
 # Sums may be reordered (vectorised); NaN and infinity keep their meaning.
 _FAST = {"reassoc", "contract", "nsz", "arcp"}
+_SMALL = 1e-200  # sums below it have lost digits
 
 
 @njit(cache=True)
@@ -266,14 +267,18 @@ def sum_product(chains, w, scale, temperature, first, last, marginals, pairs, ex
     links = links_of(chains, w, scale)
     size = longest(ptr)
     theta, alpha = np.empty((size, n_labels)), np.empty((size, n_labels))
-    beta = np.empty((size, n_labels))
+    beta, weights = np.empty((size, n_labels)), np.empty((size, n_labels))
+    factors = np.exp(links - links.max())
     for i in range(first, last):
         length = node_scores(chains, w, scale, i, theta)
         here, cost = truth[ptr[i] : ptr[i + 1]], costs[ptr[i] : ptr[i + 1]]
         add_costs(theta, length, here, cost, temperature)
         out = marginals[ptr[i] : ptr[i + 1]]
         if has_links:
-            forward_backward(theta, length, links, alpha, beta, out, pairs[i])
+            if not scaled_forward_backward(
+                theta, length, factors, alpha, beta, weights, out, pairs[i]
+            ):
+                forward_backward(theta, length, links, alpha, beta, out, pairs[i])
         else:
             for t in range(length):
                 top = theta[t].max()
@@ -286,6 +291,67 @@ def sum_product(chains, w, scale, temperature, first, last, marginals, pairs, ex
         for t in range(length):
             lost += cost[t] * (1.0 - out[t, here[t]])
         expected[i] = lost
+
+
+@njit(cache=True, nogil=True, fastmath=_FAST)
+def scaled_forward_backward(theta, length, factors, alpha, beta, weights, marginals, pairs):
+    """The same as :func:`forward_backward` on numbers scaled to sum 1 at every node.
+
+    Products instead of exponentials, so much faster; returns False where they get too small for
+    that, which very large scores can bring about.
+    """
+    n_labels = theta.shape[1]
+    for t in range(length):
+        top = theta[t].max()
+        for a in range(n_labels):
+            weights[t, a] = np.exp(theta[t, a] - top)
+    column = np.empty(n_labels)
+    for t in range(length):
+        if t == 0:
+            column[:] = 1.0
+        else:
+            column[:] = 0.0
+            for a in range(n_labels):
+                p, row = alpha[t - 1, a], factors[a]
+                for b in range(n_labels):
+                    column[b] += p * row[b]
+        total = 0.0
+        for b in range(n_labels):
+            alpha[t, b] = column[b] * weights[t, b]
+            total += alpha[t, b]
+        if not total > _SMALL:
+            return False
+        alpha[t] /= total
+    beta[length - 1] = 1.0
+    pairs[:] = 0.0
+    for t in range(length - 2, -1, -1):
+        for b in range(n_labels):
+            column[b] = weights[t + 1, b] * beta[t + 1, b]
+        total = whole = 0.0
+        for a in range(n_labels):
+            row = factors[a]
+            ahead = 0.0
+            for b in range(n_labels):
+                ahead += row[b] * column[b]
+            beta[t, a] = ahead
+            total += ahead
+            whole += alpha[t, a] * ahead
+        if not (total > _SMALL and whole > _SMALL):
+            return False
+        for a in range(n_labels):
+            p, row, out = alpha[t, a] / whole, factors[a], pairs[a]
+            for b in range(n_labels):
+                out[b] += p * row[b] * column[b]
+        beta[t] /= total
+    for t in range(length):
+        total = 0.0
+        for a in range(n_labels):
+            marginals[t, a] = alpha[t, a] * beta[t, a]
+            total += marginals[t, a]
+        if not total > _SMALL:
+            return False
+        marginals[t] /= total
+    return True
 
 
 @njit(cache=True, nogil=True)

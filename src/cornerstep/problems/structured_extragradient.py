@@ -61,7 +61,7 @@ class ExtragradientSolver:
         self.lam = lam if radius is None else 0.0
         self.t = 0
         zero = np.zeros(examples.size)
-        self.best_dual = -math.inf
+        self.best_value, self.best_dual = math.inf, -math.inf
         first = self._prox([(zero, 0.0, 0.0)])
         self.averages = Averages(zero, *first)
         # a ball that holds the optimum: lambda/2 |w|² <= P(0)
@@ -98,7 +98,12 @@ class ExtragradientSolver:
         hinge = float(np.maximum(self.examples.hinges(w), 0.0).mean())
         square = float(image @ image)
         if self.radius is None:
-            value, dual = hinge + 0.5 * self.lam * float(w @ w), linear - 0.5 * square / self.lam
+            value = hinge + 0.5 * self.lam * float(w @ w)
+            self.best_value = min(value, self.best_value)
+            # the least over lambda/2 |w|² <= P(best), which holds the optimum
+            limit = math.sqrt(2 * self.best_value / self.lam)
+            norm = min(math.sqrt(square) / self.lam, limit)
+            dual = linear + 0.5 * self.lam * norm**2 - norm * math.sqrt(square)
         else:
             value, dual = hinge, linear - self.radius * math.sqrt(square)
         self.best_dual = max(self.best_dual, dual)
