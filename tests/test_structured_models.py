@@ -120,6 +120,8 @@ CHAIN_X, CHAIN_Y = chains(n=4)
         ([np.ones((2, 3))], [[0, 1, 1]], r"Y\[0\] must have a label for each of the 2 nodes"),
         ([np.ones((2, 3)), np.full((1, 3), np.nan)], [[0, 1], [0]], r"X\[1\] must be finite.*nan"),
         ([np.ones(3)], [[0, 1, 1]], r"X\[0\] must be a matrix"),
+        ([[[1.0, 2.0], [1.0]]], [[0, 1]], r"X\[0\] must be a matrix, got rows of different"),
+        ([np.ones((2, 3))], [[[0, 1], [1]]], r"Y\[0\] must be a sequence of labels"),
         ([np.ones((2, 3))], [[0, 1], [1]], "as many"),
         ([], [], "at least one"),
         ([(np.ones((2, 3)), [1.0, -1.0])], [[0, 1]], r"X\[0\] must have a node weight >= 0"),

@@ -177,7 +177,12 @@ class ModelExamples:
 
     def hinges(self, w: FloatArray) -> FloatArray:
         """The structured hinge of every example."""
-        return self.corners(w).hinges
+        return np.array(
+            [
+                self.hinge(i, y, self.loss(i, y), self.feature(i, y), self.truth(i), w)
+                for i, y in enumerate(self.answers(w))
+            ]
+        )
 
     def prox(
         self, geometry: str, stages: Sequence[tuple[FloatArray, float, float]]

@@ -55,6 +55,15 @@ def square(vector: Vector) -> float:
     return float(values @ values)
 
 
+def memory(vector: Vector | None) -> int:
+    """Bytes that a vector takes."""
+    if vector is None:
+        return 0
+    if isinstance(vector, SparseVector):
+        return vector.indices.nbytes + vector.values.nbytes
+    return vector.nbytes
+
+
 class Planes:
     """The labelings of one block, their weights (0: only remembered) and losses."""
 
@@ -66,7 +75,10 @@ class Planes:
         self.losses = np.zeros(1)
 
     def put(self, y: Any, loss: float, keep: int) -> int:
-        """The place of a labeling, made if need be: a remembered one gives way beyond ``keep``."""
+        """The place of a labeling, made if need be: a remembered one gives way beyond ``keep``.
+
+        The caller sees to its joint feature.
+        """
         key = fingerprint(y)
         if key in self.keys:
             return self.keys.index(key)
@@ -74,7 +86,6 @@ class Planes:
         if len(self.keys) >= keep and idle.size:
             k = int(idle[0])
             self.labelings[k], self.keys[k], self.losses[k] = y, key, loss
-            self.features[k] = None
             return k
         self.labelings.append(y)
         self.keys.append(key)
@@ -106,12 +117,16 @@ class PlaneBlocks(Blocks):
         feature = store[k]
         if feature is None:
             feature = self.examples.feature(i, y)
-            size = feature.indices.nbytes if isinstance(feature, SparseVector) else 0
-            size += (feature.values if isinstance(feature, SparseVector) else feature).nbytes
-            if self._spent + size <= _BUDGET:
-                store[k] = feature
-                self._spent += size
+            self._keep(store, k, feature)
         return feature
+
+    def _keep(self, store: list[Vector | None], k: int, feature: Vector) -> None:
+        """Put ``feature`` into ``store[k]`` in place of what was there, while the budget lasts."""
+        self._spent -= memory(store[k])
+        store[k] = None
+        if self._spent + memory(feature) <= _BUDGET:
+            store[k] = feature
+            self._spent += memory(feature)
 
     def _truth(self, i: int) -> Vector:
         return self._kept(self._truths, i, i, self.examples.Y[i])
@@ -166,6 +181,7 @@ class PlaneBlocks(Blocks):
             planes.weights[worst if kind != _FW else slice(None)] = 0.0
         if c[-1] and step > 0:
             place = planes.put(y, loss, self.keep)
+            self._keep(planes.features, place, feature)
             planes.weights[place] += step
 
     def _best_direction(

@@ -235,7 +235,10 @@ def _matrix(x: Any, name: str) -> tuple[Any, FloatArray]:
                 f"{name} must be features or (features, node_weights), got {len(x)} parts"
             )
         x, weights = x
-    features = x if sp.issparse(x) else np.asarray(x)
+    try:
+        features = x if sp.issparse(x) else np.asarray(x)
+    except ValueError:  # rows of different lengths
+        raise ValueError(f"{name} must be a matrix, got rows of different lengths") from None
     if features.ndim != 2 or features.dtype.kind not in "fiub":
         raise ValueError(
             f"{name} must be a matrix of numbers with a row per node, got shape {features.shape} "
@@ -252,7 +255,10 @@ def _matrix(x: Any, name: str) -> tuple[Any, FloatArray]:
 
 
 def _labels(y: Any, name: str) -> npt.NDArray[Any]:
-    labels = np.asarray(y)
+    try:
+        labels = np.asarray(y)
+    except ValueError:  # nested and ragged
+        labels = np.empty(0, object)
     if labels.ndim != 1 or labels.dtype == object:
         raise ValueError(f"{name} must be a sequence of labels, got {y!r}")
     return labels
