@@ -1,0 +1,132 @@
+"""The dual extragradient method for structured SVMs, in its memory-efficient form.
+
+``min over w, max over z in Z of  lambda/2 |w|² - <w, Psi(z)> + l(z)``, z_i in the marginal polytope
+of example i, ``Psi(z) = 1/n sum_i E psi_i``, ``l(z) = 1/n sum_i E L_i``.  With a radius R the
+regulariser gives way to the ball ``|w| <= R``.  An iteration is
+
+``v = T(u_0, s),   u = T(v, -eta g(v)),   s <- s - eta g(u)``,
+
+and since g is affine, ``s = -eta t g(average)``.  So only vectors of the size of w are kept, the
+averages of w and Psi(z): the z's are rebuilt from them whenever needed, as
+
+``z_i = T(centre, kappa t (F_i'w_average + c_i))``,
+
+T a softmax, sum-product or Sinkhorn's scaling (entropic) or a projection (Euclidean).  The step
+sizes ``eta`` of w and ``kappa`` of each z_i satisfy ``eta kappa mean(b_i) <= 1``, b_i a bound of
+the squared norm of F_i in the geometry; the gap of the averages falls like 1/t.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cornerstep.optimiser.loop import Look, Move
+from cornerstep.vectors import FloatArray
+
+GEOMETRIES = ("entropic", "euclidean")
+_TINY = 1e-12
+
+
+class Averages(NamedTuple):
+    """Averages of w, Psi(z) and l(z)."""
+
+    w: FloatArray
+    image: FloatArray
+    linear: float
+
+
+class ExtragradientSolver:
+    """The method, for the loop; its point is the averages.
+
+    Parameters
+    ----------
+    examples : ModelExamples or ChainExamples
+    lam : float
+    geometry : {'entropic', 'euclidean'}
+        Of the z's.
+    radius : float or None
+        R; None for the regularised problem.
+    """
+
+    monotone = False
+    extra_columns: tuple[str, ...] = ("dual", "oracle_calls")
+
+    def __init__(self, examples: Any, lam: float, geometry: str, radius: float | None) -> None:
+        self.examples = examples
+        self.geometry = geometry
+        self.radius = radius
+        self.lam = lam if radius is None else 0.0
+        self.t = 0
+        zero = np.zeros(examples.size)
+        self.best_value, self.best_dual = math.inf, -math.inf
+        first = self._prox([(zero, 0.0, 0.0)])
+        self.averages = Averages(zero, *first)
+        # a ball that holds the optimum: lambda/2 |w|² <= P(0)
+        start = float(np.maximum(examples.hinges(zero), 0.0).mean())
+        self._ball = math.sqrt(2 * start / lam) if radius is None else radius
+        square, spread = examples.prox_bounds(geometry)
+        square, spread = max(square, _TINY), max(spread, _TINY)
+        # the best balance of |w*|²/(2 eta) and spread/kappa
+        self.eta = max(self._ball, _TINY) / math.sqrt(2 * spread * square)
+        if self.lam:
+            self.eta = min(self.eta, 0.5 / self.lam)
+        self.kappa = 1.0 / (self.eta * square)
+
+    def _prox(self, stages: list[tuple[FloatArray, float, float]]) -> tuple[FloatArray, float]:
+        """Psi and l of the z's that the stages lead to."""
+        image, losses = self.examples.prox(self.geometry, stages)
+        return image / self.examples.n, losses / self.examples.n
+
+    def _onto_ball(self, w: FloatArray) -> FloatArray:
+        norm = math.sqrt(float(w @ w))
+        return w if norm <= self._ball else w * (self._ball / norm)
+
+    @property
+    def point(self) -> Averages:
+        return self.averages
+
+    def weights(self) -> FloatArray:
+        """The point to return."""
+        return self.averages.w
+
+    def look(self) -> Look:
+        """``max over z`` at the average w and ``min over w`` at the average z."""
+        w, image, linear = self.averages
+        hinge = float(np.maximum(self.examples.hinges(w), 0.0).mean())
+        square = float(image @ image)
+        if self.radius is None:
+            value = hinge + 0.5 * self.lam * float(w @ w)
+            self.best_value = min(value, self.best_value)
+            # the least over lambda/2 |w|² <= P(best), which holds the optimum
+            limit = math.sqrt(2 * self.best_value / self.lam)
+            norm = min(math.sqrt(square) / self.lam, limit)
+            dual = linear + 0.5 * self.lam * norm**2 - norm * math.sqrt(square)
+        else:
+            value, dual = hinge, linear - self.radius * math.sqrt(square)
+        self.best_dual = max(self.best_dual, dual)
+        extra = (self.best_dual, self.examples.oracle_calls)
+        return Look(value, max(value - self.best_dual, 0.0), extra=extra)
+
+    def move(self) -> Move:
+        eta, kappa, t, lam = self.eta, self.kappa, self.t, self.lam
+        mean = self.averages
+        history = (mean.w, kappa * t, kappa * t)
+        w = self._onto_ball(-eta * t * (lam * mean.w - mean.image))
+        image, _ = self._prox([history])
+        ahead = self._onto_ball(w - eta * (lam * w - image))
+        image, linear = self._prox([history, (w, kappa, kappa)])
+        share = 1.0 / (t + 1)
+        self.averages = Averages(
+            mean.w + share * (ahead - mean.w),
+            mean.image + share * (image - mean.image),
+            mean.linear + share * (linear - mean.linear),
+        )
+        self.t += 1
+        return Move(eta, "extragradient")
+
+    def certify(self, point: Averages) -> Look:
+        self.averages = point
+        return self.look()
