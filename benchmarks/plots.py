@@ -30,10 +30,8 @@ _STYLES: dict[str, tuple[str, str]] = {
     "projected-gradient": ("#E69F00", "--"),
     "fw-open-loop": ("#56B4E9", "-."),
     "block": ("#D55E00", "-"),
-<<<<<<< HEAD
     "cornerstep": ("#009E73", "-"),
     "SMO": ("#000000", "--"),
-=======
     "bcfw": ("#0072B2", "-"),
     "bcfw, gap sampling": ("#56B4E9", "-"),
     "bcfw-pairwise": ("#D55E00", "-"),
@@ -42,7 +40,6 @@ _STYLES: dict[str, tuple[str, str]] = {
     "bcfw-auto": ("#CC79A7", "--"),
     "subgradient": ("#888888", ":"),
     "extragradient": ("#444444", "-."),
->>>>>>> issue-5
 }
 _LABELS = {"iteration": "iterations", "seconds": "seconds", "oracle_calls": "oracle calls"}
 _LOOK: Any = {

@@ -22,15 +22,12 @@ _MODULES = {
     "mcsvm_figures": "mcsvm_figures",
     "mcsvm_table1": "mcsvm_table1",
     "mcsvm_table2": "mcsvm_table2",
-<<<<<<< HEAD
     "kernel": "kernel",
     "kernel_figures": "kernel_figures",
-=======
     "structured_ocr": "structured_ocr",
     "structured_solvers": "structured_solvers",
     "structured_conll": "structured_conll",
     "structured_sets": "structured_sets",
->>>>>>> issue-5
 }
 
 NAMES = tuple(_MODULES)

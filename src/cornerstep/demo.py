@@ -26,7 +26,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
 from cornerstep.domains import CappedSimplex, L1Ball, Product, Simplex
-from cornerstep.estimators import MulticlassSVC
+from cornerstep.estimators.multiclass import MulticlassSVC
 from cornerstep.objectives import LeastSquares, Quadratic
 from cornerstep.optimiser import Result, Status, Trace, minimize
 from cornerstep.vectors import FloatArray
