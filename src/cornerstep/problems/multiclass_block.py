@@ -37,6 +37,7 @@ from cornerstep.vectors import FloatArray, IntArray
 _SWEEP_COST = {kernels.DENSE: 5.0, kernels.CSR: 1.0, kernels.GRAM: 1.0}
 _ROUND = 3.0  # sweeps of a round cost at most about this many looks ...
 _SWEEPS = 10  # ... and are at most this many,
+_CAUTION = 1.2  # or this many times what the pace of the last round calls for,
 _FIRST_SWEEPS = 1  # or this many in the first round, twice that in the second, and so on
 _PROMISE = 0.7  # a longer W is tried if it should leave less than this share of the gap
 _ENOUGH = 0.0003  # a sweep that gains less than this share of what tol allows ends the round,
@@ -94,6 +95,7 @@ class BlockAscent:
         self._dual = 0.0
         self._gap, self._slow, self._stale, self._seconds = np.inf, False, 0, 0
         self._enough = _ENOUGH
+        self._count = 0  # sweeps of the last round
         self._gaps: list[float] = []
         self._round_cost = self._step_cost = 0.0  # in looks, of a round of sweeps and of a CG step
         self._damping = 1e-2 * float((problem.scales * problem.examples.norms).mean())
@@ -184,8 +186,11 @@ class BlockAscent:
         if self.rounds < window or gap <= self.target * self.best_value:
             return False
         pace = np.log(self._gaps[-window] / gap) / window
-        to_go = np.log(gap / (max(self.target, _FINEST) * self.best_value))
-        return bool(to_go * self._round_cost > pace * patience * self._step_cost)
+        return bool(self._to_go(gap) * self._round_cost > pace * patience * self._step_cost)
+
+    def _to_go(self, gap: float) -> float:
+        """How much smaller the gap must get, as a logarithm."""
+        return float(np.log(gap / (max(self.target, _FINEST) * self.best_value)))
 
     def move(self) -> Move:
         self.pool = kernels.repool(self.pool, self._found, self._n_found)
@@ -204,7 +209,7 @@ class BlockAscent:
         cost = _SWEEP_COST[kind] * entries / (examples.n * self.problem.n_classes)
         spent, count = 0.0, 0
         lively = active
-        most = min(_FIRST_SWEEPS * 2**self.rounds, _SWEEPS)
+        most = self._most_sweeps()
         while count < most and (count < 2 or spent < _ROUND):
             order = self.rng.permutation(lively)
             gains = np.empty(order.size)
@@ -217,8 +222,18 @@ class BlockAscent:
                 break
             lively = order[gains > _STILL * total / order.size]
         self.sweeps += count
+        self._count = count
         self._round_cost = 1.0 + spent
         self._step_cost = cost
+
+    def _most_sweeps(self) -> int:
+        """Sweeps until the next look: fewer if those should suffice to reach the target."""
+        most = min(_FIRST_SWEEPS * 2**self.rounds, _SWEEPS)
+        before, gap = self._gaps[-2:] if self.rounds > 1 else (0.0, 0.0)
+        if self._slow or not before > gap > 0:
+            return most
+        suffice = _CAUTION * self._count * self._to_go(gap) / np.log(before / gap)
+        return min(most, max(2, int(np.ceil(suffice))))
 
     def _second_order(self, active: IntArray) -> str:
         """A face step or, where the face has more free coordinates than W, a proximal one."""
