@@ -88,8 +88,10 @@ class Examples:
     def image(self, coefficients: Any) -> FloatArray:
         """The image of coefficients, a sparse or dense n x m matrix in float64."""
         if self.sparse:
-            if sp.issparse(coefficients) and _DENSE * coefficients.nnz > np.prod(coefficients.shape):
-                coefficients = coefficients.toarray()
+            if sp.issparse(coefficients):
+                n, m = coefficients.shape
+                if _DENSE * coefficients.nnz > n * m:
+                    coefficients = coefficients.toarray()
             product = self.data.T @ coefficients
             return product.toarray(order="C") if sp.issparse(product) else product
         return np.ascontiguousarray(coefficients.T @ self.data)
