@@ -48,7 +48,9 @@ _PATIENCE = 200  # second-order steps once rounds to come seem to cost more than
 _PACE = 6  # at the pace of so many rounds
 _IMPATIENCE, _SHORT_PACE = 40, 3  # the same where W is small
 _FINEST = 1e-15  # no run gets to a smaller relative gap
-_EFFORT = (10, 5, 100)  # conjugate gradient steps: at first, more each round, at most
+_EFFORT = (10, 5, 100)  # conjugate gradient steps of a second-order step: at first, least, most;
+_WORTH = 0.2  # more of them if they gain this share of what the sweeps do, fewer otherwise:
+_MORE, _FEWER = 1.5, 0.8
 _NEWTON = (3, 10)  # Newton steps of a proximal step: at first (one more each time), at most
 _DAMPING = (0.4, 2.0)  # factors on the damping after a step most of the way, and otherwise
 _SINGLE = 1e-4  # float32 data serve until the relative gap is this small ...
@@ -95,7 +97,8 @@ class BlockAscent:
         self._dual = 0.0
         self._gap, self._slow, self._stale, self._seconds = np.inf, False, 0, 0
         self._enough = _ENOUGH
-        self._count = 0  # sweeps of the last round
+        self._count, self._gain = 0, 0.0  # sweeps of the last round, and what they gained
+        self._effort = float(_EFFORT[0])
         self._gaps: list[float] = []
         self._round_cost = self._step_cost = 0.0  # in looks, of a round of sweeps and of a CG step
         self._damping = 1e-2 * float((problem.scales * problem.examples.norms).mean())
@@ -195,10 +198,9 @@ class BlockAscent:
     def move(self) -> Move:
         self.pool = kernels.repool(self.pool, self._found, self._n_found)
         active = np.flatnonzero(np.diff(self.pool[0]))
+        # sweeps last: they leave a W that is better for P than a second-order step does
+        kind = self._second_order(active) if self._slow else "sweeps"
         self._sweep(active)
-        kind = "sweeps"
-        if self._slow:
-            kind = self._second_order(active)
         self.rounds += 1
         return Move(1.0, kind)
 
@@ -207,7 +209,7 @@ class BlockAscent:
         kind = examples.rows[0]
         entries = self.pool[1].size + active.size
         cost = _SWEEP_COST[kind] * entries / (examples.n * self.problem.n_classes)
-        spent, count = 0.0, 0
+        spent, count, self._gain = 0.0, 0, 0.0
         lively = active
         most = self._most_sweeps()
         while count < most and (count < 2 or spent < _ROUND):
@@ -217,6 +219,7 @@ class BlockAscent:
             spent += cost * order.size / active.size
             count += 1
             total = float(gains.sum())
+            self._gain += total
             if total <= self._enough * self.target * abs(self._dual):
                 self._enough *= _LESS
                 break
@@ -241,14 +244,18 @@ class BlockAscent:
         faces = Faces(problem, active, self.pool)
         if faces.dimension > self.image.size or self.image.size <= SMALL:
             proximal = ProximalStep(problem, active, self.image, self.pool, self._damping)
-            image, beta, step = proximal.solve(min(_NEWTON[0] + self._seconds, _NEWTON[1]))
+            newton = min(_NEWTON[0] + self._seconds, _NEWTON[1])
+            image, beta, step = proximal.solve(newton, int(self._effort))
             kind = "proximal"
         else:
-            effort = min(_EFFORT[0] + _EFFORT[1] * self._seconds, _EFFORT[2])
+            effort = int(self._effort)
             image, beta, step = face_step(problem, faces, self.image, self._damping, effort)
             kind = "newton"
+        before = self._dual_value()
         if step > 0:
             self.image, self.pool = image, (*self.pool[:2], beta)
+        pays = self._dual_value() - before > _WORTH * self._gain
+        self._effort = np.clip(self._effort * (_MORE if pays else _FEWER), *_EFFORT[1:])
         self._damping *= _DAMPING[0] if step > 0.5 else _DAMPING[1]
         self._seconds += 1
         return kind
