@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from cornerstep.kernels.multiclass import CSR, DENSE, GRAM
 from cornerstep.vectors import FloatArray
 
+_DENSE = 8  # products with a sparse factor pay if it has this many times fewer entries
 _NO_POINTERS = np.empty(0, dtype=np.int32)
 
 
@@ -35,7 +36,7 @@ class Examples:
         self.sparse = sp.issparse(X)
         self.data: Any = self._by_frequency(X) if self.sparse else np.ascontiguousarray(X)
         self.n, self.size = self.data.shape
-        self.quick: Any = self.data.astype(np.float32, copy=False) if single else self.data
+        self.quick: Any = self._rounded() if single else self.data
 
     def _by_frequency(self, X: Any) -> Any:
         """X with its most frequent columns first: their weights then share pages and caches."""
@@ -45,6 +46,13 @@ class Examples:
         place = np.empty(X.shape[1], dtype=X.indices.dtype)
         place[self._columns] = np.arange(X.shape[1])
         return sp.csr_array((X.data, place[X.indices], X.indptr), shape=X.shape)
+
+    def _rounded(self) -> Any:
+        """The data in float32; a sparse matrix shares its pattern."""
+        if not self.sparse or self.data.dtype == np.float32:
+            return self.data.astype(np.float32, copy=False)
+        rounded = self.data.data.astype(np.float32)
+        return sp.csr_array((rounded, self.data.indices, self.data.indptr), shape=self.data.shape)
 
     @property
     def is_single(self) -> bool:
@@ -80,6 +88,10 @@ class Examples:
     def image(self, coefficients: Any) -> FloatArray:
         """The image of coefficients, a sparse or dense n x m matrix in float64."""
         if self.sparse:
+            if sp.issparse(coefficients):
+                n, m = coefficients.shape
+                if _DENSE * coefficients.nnz > n * m:
+                    coefficients = coefficients.toarray()
             product = self.data.T @ coefficients
             return product.toarray(order="C") if sp.issparse(product) else product
         return np.ascontiguousarray(coefficients.T @ self.data)

@@ -37,6 +37,7 @@ from cornerstep.vectors import FloatArray, IntArray
 _SWEEP_COST = {kernels.DENSE: 5.0, kernels.CSR: 1.0, kernels.GRAM: 1.0}
 _ROUND = 3.0  # sweeps of a round cost at most about this many looks ...
 _SWEEPS = 10  # ... and are at most this many,
+_CAUTION = 1.2  # or this many times what the pace of the last round calls for,
 _FIRST_SWEEPS = 1  # or this many in the first round, twice that in the second, and so on
 _PROMISE = 0.7  # a longer W is tried if it should leave less than this share of the gap
 _ENOUGH = 0.0003  # a sweep that gains less than this share of what tol allows ends the round,
@@ -47,7 +48,9 @@ _PATIENCE = 200  # second-order steps once rounds to come seem to cost more than
 _PACE = 6  # at the pace of so many rounds
 _IMPATIENCE, _SHORT_PACE = 40, 3  # the same where W is small
 _FINEST = 1e-15  # no run gets to a smaller relative gap
-_EFFORT = (10, 5, 100)  # conjugate gradient steps: at first, more each round, at most
+_EFFORT = (10, 5, 100)  # conjugate gradient steps of a second-order step: at first, least, most;
+_WORTH = 0.2  # more of them if they gain this share of what the sweeps do, fewer otherwise:
+_MORE, _FEWER = 1.5, 0.8
 _NEWTON = (3, 10)  # Newton steps of a proximal step: at first (one more each time), at most
 _DAMPING = (0.4, 2.0)  # factors on the damping after a step most of the way, and otherwise
 _SINGLE = 1e-4  # float32 data serve until the relative gap is this small ...
@@ -94,6 +97,8 @@ class BlockAscent:
         self._dual = 0.0
         self._gap, self._slow, self._stale, self._seconds = np.inf, False, 0, 0
         self._enough = _ENOUGH
+        self._count, self._gain = 0, 0.0  # sweeps of the last round, and what they gained
+        self._effort = float(_EFFORT[0])
         self._gaps: list[float] = []
         self._round_cost = self._step_cost = 0.0  # in looks, of a round of sweeps and of a CG step
         self._damping = 1e-2 * float((problem.scales * problem.examples.norms).mean())
@@ -184,16 +189,18 @@ class BlockAscent:
         if self.rounds < window or gap <= self.target * self.best_value:
             return False
         pace = np.log(self._gaps[-window] / gap) / window
-        to_go = np.log(gap / (max(self.target, _FINEST) * self.best_value))
-        return bool(to_go * self._round_cost > pace * patience * self._step_cost)
+        return bool(self._to_go(gap) * self._round_cost > pace * patience * self._step_cost)
+
+    def _to_go(self, gap: float) -> float:
+        """How much smaller the gap must get, as a logarithm."""
+        return float(np.log(gap / (max(self.target, _FINEST) * self.best_value)))
 
     def move(self) -> Move:
         self.pool = kernels.repool(self.pool, self._found, self._n_found)
         active = np.flatnonzero(np.diff(self.pool[0]))
+        # sweeps last: they leave a W that is better for P than a second-order step does
+        kind = self._second_order(active) if self._slow else "sweeps"
         self._sweep(active)
-        kind = "sweeps"
-        if self._slow:
-            kind = self._second_order(active)
         self.rounds += 1
         return Move(1.0, kind)
 
@@ -202,9 +209,9 @@ class BlockAscent:
         kind = examples.rows[0]
         entries = self.pool[1].size + active.size
         cost = _SWEEP_COST[kind] * entries / (examples.n * self.problem.n_classes)
-        spent, count = 0.0, 0
+        spent, count, self._gain = 0.0, 0, 0.0
         lively = active
-        most = min(_FIRST_SWEEPS * 2**self.rounds, _SWEEPS)
+        most = self._most_sweeps()
         while count < most and (count < 2 or spent < _ROUND):
             order = self.rng.permutation(lively)
             gains = np.empty(order.size)
@@ -212,13 +219,24 @@ class BlockAscent:
             spent += cost * order.size / active.size
             count += 1
             total = float(gains.sum())
+            self._gain += total
             if total <= self._enough * self.target * abs(self._dual):
                 self._enough *= _LESS
                 break
             lively = order[gains > _STILL * total / order.size]
         self.sweeps += count
+        self._count = count
         self._round_cost = 1.0 + spent
         self._step_cost = cost
+
+    def _most_sweeps(self) -> int:
+        """Sweeps until the next look: fewer if those should suffice to reach the target."""
+        most = min(_FIRST_SWEEPS * 2**self.rounds, _SWEEPS)
+        before, gap = self._gaps[-2:] if self.rounds > 1 else (0.0, 0.0)
+        if self._slow or not before > gap > 0:
+            return most
+        suffice = _CAUTION * self._count * self._to_go(gap) / np.log(before / gap)
+        return min(most, max(2, int(np.ceil(suffice))))
 
     def _second_order(self, active: IntArray) -> str:
         """A face step or, where the face has more free coordinates than W, a proximal one."""
@@ -226,14 +244,18 @@ class BlockAscent:
         faces = Faces(problem, active, self.pool)
         if faces.dimension > self.image.size or self.image.size <= SMALL:
             proximal = ProximalStep(problem, active, self.image, self.pool, self._damping)
-            image, beta, step = proximal.solve(min(_NEWTON[0] + self._seconds, _NEWTON[1]))
+            newton = min(_NEWTON[0] + self._seconds, _NEWTON[1])
+            image, beta, step = proximal.solve(newton, int(self._effort))
             kind = "proximal"
         else:
-            effort = min(_EFFORT[0] + _EFFORT[1] * self._seconds, _EFFORT[2])
+            effort = int(self._effort)
             image, beta, step = face_step(problem, faces, self.image, self._damping, effort)
             kind = "newton"
+        before = self._dual_value()
         if step > 0:
             self.image, self.pool = image, (*self.pool[:2], beta)
+        pays = self._dual_value() - before > _WORTH * self._gain
+        self._effort = np.clip(self._effort * (_MORE if pays else _FEWER), *_EFFORT[1:])
         self._damping *= _DAMPING[0] if step > 0.5 else _DAMPING[1]
         self._seconds += 1
         return kind

@@ -30,7 +30,7 @@ from cornerstep.vectors import FloatArray, IntArray
 
 SMALL = 500  # weights few enough to form and factorise a Hessian
 _NONE = np.empty(0)
-_CG_STEPS = 100
+_CG_STEPS = 30
 _CG_ACCURACY = 0.1  # of a Newton system, relative to its right-hand side
 _SUFFICIENT = 1e-4  # share of the promised decrease that a step must achieve
 
@@ -201,15 +201,19 @@ class ProximalStep:
         self.direct = not (examples.kernel or examples.sparse) and image.size <= SMALL
         self.start = self._weights(image, pool[2])
 
-    def solve(self, effort: int) -> tuple[FloatArray, FloatArray, float]:
-        """The best point on the way to the proximal one, as near as ``effort`` Newton steps get.
+    def solve(self, newton: int, effort: int) -> tuple[FloatArray, FloatArray, float]:
+        """The best point on the way to the proximal one.
 
-        Returns its image, its beta and how much of the way it is.
+        At most ``newton`` Newton steps go there, with about ``effort`` conjugate gradient steps in
+        all.  Returns the point's image, its beta and how much of the way it is.
         """
+        self.effort = effort
         weights = self.start
         value, fresh = self._smooth(weights)
         first = 0.0
-        for _ in range(effort):
+        for _ in range(newton):
+            if self.effort <= 0:
+                break
             gradient = weights.plus(self._made_of(fresh), -1.0)
             direction = self._newton_direction(gradient, fresh)
             slope = inner(self.problem, self.pool, gradient, direction)
@@ -286,6 +290,7 @@ class ProximalStep:
         for _ in range(_CG_STEPS):
             if square <= _CG_ACCURACY**2 * first:
                 break
+            self.effort -= 1
             along = faces.read(direction.image)
             entries = faces.scale(along, 1.0 / ridge, 1.0)
             image = direction.image.copy()
