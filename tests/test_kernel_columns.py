@@ -90,6 +90,9 @@ def test_a_function_of_the_wrong_shape_is_refused():
     kernel = CallableKernel(examples(), lambda X, Z: np.ones(X.shape[0]))
     with pytest.raises(ValueError, match=r"^kernel must return an array of shape .*\(2, 40\), got"):
         kernel.block(np.array([0, 1]), None, np.float64)
+    kernel = CallableKernel(examples(), lambda X, Z: np.full((X.shape[0], Z.shape[0]), np.nan))
+    with pytest.raises(ValueError, match=r"^kernel must return finite numbers"):
+        kernel.block(np.array([0]), None, np.float64)
 
 
 @pytest.mark.parametrize("room", [0, 1, 2, 7, N, 10 * N])

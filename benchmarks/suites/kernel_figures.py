@@ -21,7 +21,7 @@ from benchmarks.smo import smo
 from cornerstep.optimiser.loop import Iterate
 from cornerstep.problems.kernel_columns import InnerProductKernel, KernelColumns
 
-#: The published K of Figure 3; those of Figure 1 are about the best by cross-validation.
+#: The published K of Figure 3; those of Figure 1 stand for the published ones, which are not known.
 SETS = {
     "Figure 1: wdbc": ("wdbc", 20.0),
     "Figure 1: a1a": ("a1a", 280.0),

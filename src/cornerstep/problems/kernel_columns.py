@@ -168,6 +168,8 @@ class CallableKernel:
                 "kernel must return an array of shape (rows of X, rows of Z), here "
                 f"{(rows.size, others.shape[0])}, got {out.shape}"
             )
+        if not np.isfinite(out).all():
+            raise ValueError("kernel must return finite numbers, got NaN or infinity")
         return out
 
 

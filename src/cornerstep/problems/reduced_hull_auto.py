@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
+from cornerstep.domains.base import snap_to_bounds
 from cornerstep.kernels.reduced_hull import two_coordinate_descent
 from cornerstep.optimiser.loop import Look, Move, Stopping, run
 from cornerstep.optimiser.result import Status
@@ -29,7 +30,7 @@ from cornerstep.problems.reduced_hull import ReducedHullProblem
 from cornerstep.vectors import FloatArray, IntArray
 
 _NEWCOMERS = 256  # violating coordinates that may join a working set, ...
-_NEWCOMERS_FEW = (32, 16)  # ... the larger of 32 and 1 in 16 examples if that is fewer, ...
+_NEWCOMERS_FEW = (16, 64)  # ... the larger of 16 and 1 in 64 examples if that is fewer, ...
 _NEWCOMERS_SHARE = 0.1  # ... or this share of the free ones, if that is more,
 _LARGEST = 4000  # up to working sets of this size
 _VIOLATION = 0.3  # newcomers violate optimality by at least this share of the most
@@ -37,13 +38,14 @@ _INNER = 0.1  # a working set is solved until it violates optimality by this sha
 _BURST = 2  # two-coordinate steps, per coordinate of the working set, between Newton steps ...
 _FIRST_BURST = 10  # ... and before the first one
 _WORTH = 1.0  # another Newton step follows one that gained this many times what a burst does
-_NEWTON = 12  # Newton steps in a round, at most
+_NEWTON = 4  # Newton steps in a round, at most
 _FACE = 3000  # free coordinates that a Newton step may have
 _DAMPING = (1e-3, 1e-9, 1.0)  # of Newton steps, relative to the diagonal: at first, least, most
+_HOPELESS = 1e9  # a matrix that takes more is not one of a kernel
 _EASE, _BRAKE = 0.1, 4.0  # the damping is multiplied by after whole steps, and after short ones
 _SHORT = 0.25  # a step this short was bent too much by the bounds
 _SHRINK = 5  # a smaller problem has this many times fewer examples ...
-_SMALL = 450  # ... but at least so many, ...
+_SMALL = 100  # ... but at least so many, ...
 _COARSE = 0.1  # ... and is solved to this relative gap
 _FAILURES = 2  # certificates that float32 columns may miss
 _NOISE = 0.5  # what rounding to float32 may do to the gap, as a share of what is allowed of it
@@ -171,7 +173,7 @@ class _SmallProblem:
 
     def solve(self, tol: float) -> str:
         """Lower the violation of optimality to tol, or do a fair amount of work towards it."""
-        steps, gain = self._descend(tol, _FIRST_BURST * self.size)
+        steps, _ = self._descend(tol, _FIRST_BURST * self.size)
         if steps < _FIRST_BURST * self.size:
             return "two-coordinate"
         for _ in range(_NEWTON):
@@ -195,7 +197,10 @@ class _SmallProblem:
         free = np.flatnonzero((self.beta > self.lower) & (self.beta < self.upper))
         if not 1 < free.size <= _FACE:
             return 0.0
-        change = self._to_face_minimum(free)
+        try:
+            change = self._to_face_minimum(free)
+        except LinAlgError:  # not a kernel matrix, or all but one coordinate went to bounds
+            return 0.0
         image = change[free] @ self.K[free]
         slope, curvature = float(self.gradient @ change), float(image @ change)
         if not slope < 0:
@@ -207,7 +212,8 @@ class _SmallProblem:
         elif step < _SHORT:
             self.damping = min(self.damping * _BRAKE, _DAMPING[2])
         moved = self.beta[free] + step * change[free]
-        self.beta[free] = np.clip(moved, self.lower[free], self.upper[free])
+        snap_to_bounds(moved, self.lower[free], self.upper[free])
+        self.beta[free] = moved
         self.gradient += step * image
         return -step * (slope + 0.5 * step * curvature)
 
@@ -246,6 +252,8 @@ def _solve_damped(matrix: FloatArray, damping: float, right: FloatArray) -> Floa
         try:
             factor = cho_factor(matrix, lower=True, check_finite=False)
         except LinAlgError:
+            if damping > _HOPELESS:
+                raise
             damping *= 10
             continue
         return cho_solve(factor, right, check_finite=False)
