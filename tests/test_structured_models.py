@@ -65,7 +65,8 @@ def test_min_cut_equals_brute_force(seed):
     assert value[tuple(answer)] == pytest.approx(max(value.values()), abs=1e-10)
 
 
-def test_fractional_relaxations_bound_every_labeling_and_are_counted():
+def test_fractional_relaxations_bound_every_labeling_and_are_counted(monkeypatch):
+    monkeypatch.setattr("cornerstep.structured.inference._FEW", 0)
     model = GraphModel(labels=[0, 1, 2])
     X, _ = graphs(n=6, nodes=(3, 4), n_labels=3)
     Y = [np.arange(len(x[0])) % 3 for x in X]

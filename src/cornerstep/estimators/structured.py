@@ -72,7 +72,8 @@ class StructuredSVC(BaseEstimator):
         For 'extragradient': minimise the mean hinge over ``|w| <= radius`` instead.  The objective
         is then that mean and the gap the restricted one.
     warm_start : bool, default=False
-        Start from the dual state of the last fit if the labelings are the same.
+        Start from the dual state of the last fit if the labelings are the same: block solvers, and
+        'fw' if the features are the same too.
     n_jobs : int, optional
         Workers of the batch oracles; results do not depend on it.  None means 1, -1 all cores.
     random_state : int, RandomState or None
