@@ -259,7 +259,7 @@ class Blocks:
 
     @property
     def linear(self) -> float:
-        """L."""
+        """The number l."""
         return float(self.numbers[1])
 
     def dual(self) -> float:
@@ -267,17 +267,12 @@ class Blocks:
         return self.linear - 0.5 * self.lam * float(self.w @ self.w)
 
     def average(self) -> tuple[FloatArray, float]:
-        """W and l of the weighted average of the dual points of all steps so far."""
+        """The w and l of the weighted average of the dual points of all steps so far."""
         t = self.numbers[0]
         if t == 0:
             return self.w.copy(), self.linear
         total = 0.5 * t * (t + 1)
         return self.w - self.v / total, float(self.linear - self.numbers[2] / total)
-
-    def restart_average(self) -> None:
-        """Forget the points so far."""
-        self.v[:] = 0.0
-        self.numbers[[0, 2]] = 0.0
 
     def sweep(self, order: Any, rule: str, remembered: bool) -> None:
         """Block steps in this order; with ``remembered`` the stored planes stand for the oracle."""

@@ -150,6 +150,6 @@ class BlockSolver:
                 yield self.rng.choice(n, size=portion.size, p=shares)
 
     def certify(self, point: Any) -> Look:
-        """W and l from the planes, the primal from the data."""
+        """With w and l from the planes and the primal from the data."""
         self.blocks.rebuild()
         return self._full_look()
