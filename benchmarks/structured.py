@@ -230,7 +230,10 @@ def train(name: str, solver: str, **options: Any) -> Solver:
             if recorder is not None:
                 for row in clf.trace_:
                     if row["gap"] == row["gap"] and recorder.due(row["iteration"]):
-                        known = {"gap": float(row["gap"]), "oracle_calls": float(row["oracle_calls"])}
+                        known = {
+                            "gap": float(row["gap"]),
+                            "oracle_calls": float(row["oracle_calls"]),
+                        }
                         recorder(row["iteration"], row["seconds"], Point(known=known))
             work = {"oracle_calls": float(clf.n_oracle_calls_)}
             return Answer(Point(clf), clf.n_iter_, clf.status_.value, work)

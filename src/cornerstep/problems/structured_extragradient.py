@@ -28,6 +28,7 @@ from cornerstep.vectors import FloatArray
 
 GEOMETRIES = ("entropic", "euclidean")
 _TINY = 1e-12
+_INSIDE = 0.25  # |w*| over the bound sqrt(2 P(0)/lambda), as a guess
 
 
 class Averages(NamedTuple):
@@ -69,8 +70,9 @@ class ExtragradientSolver:
         self._ball = math.sqrt(2 * start / lam) if radius is None else radius
         square, spread = examples.prox_bounds(geometry)
         square, spread = max(square, _TINY), max(spread, _TINY)
-        # the best balance of |w*|²/(2 eta) and spread/kappa
-        self.eta = max(self._ball, _TINY) / math.sqrt(2 * spread * square)
+        # the best balance of |w*|²/(2 eta) and spread/kappa; w* is usually well inside its bound
+        norm = self._ball if radius is not None else _INSIDE * self._ball
+        self.eta = max(norm, _TINY) / math.sqrt(2 * spread * square)
         if self.lam:
             self.eta = min(self.eta, 0.5 / self.lam)
         self.kappa = 1.0 / (self.eta * square)
