@@ -193,6 +193,7 @@ class ModelExamples:
         image of z_i, from the centre on: see :mod:`.structured_extragradient`.
         """
         model: Any = self.model
+        self.oracle_calls += self.n
         image, losses = np.zeros(self.size), 0.0
         for i in range(self.n):
             x, y = self.X[i], self.Y[i]

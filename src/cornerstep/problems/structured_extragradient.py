@@ -67,6 +67,7 @@ class ExtragradientSolver:
         self.averages = Averages(zero, *first)
         # a ball that holds the optimum: lambda/2 |w|² <= P(0)
         start = float(np.maximum(examples.hinges(zero), 0.0).mean())
+        examples.oracle_calls = 0
         self._ball = math.sqrt(2 * start / lam) if radius is None else radius
         square, spread = examples.prox_bounds(geometry)
         square, spread = max(square, _TINY), max(spread, _TINY)
@@ -97,7 +98,9 @@ class ExtragradientSolver:
     def look(self) -> Look:
         """``max over z`` at the average w and ``min over w`` at the average z."""
         w, image, linear = self.averages
+        calls = self.examples.oracle_calls
         hinge = float(np.maximum(self.examples.hinges(w), 0.0).mean())
+        self.examples.oracle_calls = calls  # those that training needs
         square = float(image @ image)
         if self.radius is None:
             value = hinge + 0.5 * self.lam * float(w @ w)
