@@ -111,7 +111,8 @@ class BlockSolver:
         calls = blocks.examples.oracle_calls
         w, linear = blocks.average()
         models = [blocks.w, w]
-        last, average = self.primal(blocks.w), self.primal(w)
+        last = self.primal(blocks.w)
+        average = self.primal(w) if blocks.numbers[0] else last
         blocks.examples.oracle_calls = calls  # those that training needs
         value = average if self.averaging else last
         gap = max(value - dual, 0.0)

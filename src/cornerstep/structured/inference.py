@@ -91,7 +91,7 @@ class Inference:
 
     def best(self, nodes: FloatArray, pairs: FloatArray, relaxed: bool = False) -> Any:
         """The best labeling; with ``relaxed`` marginals where the relaxation is fractional."""
-        if not len(self.edges):
+        if not pairs.any():  # no edges, or none that matters yet
             self.used["independent"] += 1
             return nodes.argmax(axis=1)
         if self._forest is not None:
