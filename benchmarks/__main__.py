@@ -39,7 +39,7 @@ def main() -> None:
     )
     parser.add_argument(
         "--limit", type=float, metavar="SECONDS",
-        help="end a run of LIBLINEAR after that time (20, with --full 120)",
+        help="end a run after that time (LIBLINEAR: 20, with --full 120)",
     )  # fmt: skip
     parser.add_argument("--iterations", type=int, metavar="K", help="of the mcsvm experiments")
     parser.add_argument("--splits", type=int, metavar="K", help="of mcsvm_table1")

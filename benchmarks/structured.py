@@ -230,7 +230,10 @@ def train(name: str, solver: str, **options: Any) -> Solver:
             if recorder is not None:
                 for row in clf.trace_:
                     if row["gap"] == row["gap"] and recorder.due(row["iteration"]):
-                        known = {"gap": row["gap"], "oracle_calls": float(row["oracle_calls"])}
+                        known = {
+                            "gap": float(row["gap"]),
+                            "oracle_calls": float(row["oracle_calls"]),
+                        }
                         recorder(row["iteration"], row["seconds"], Point(known=known))
             work = {"oracle_calls": float(clf.n_oracle_calls_)}
             return Answer(Point(clf), clf.n_iter_, clf.status_.value, work)
@@ -258,10 +261,10 @@ def judge(problem: Problem, point: Point) -> Measures:
         float(as_vector(model.joint_feature(x, y)) @ w - as_vector(model.joint_feature(x, z)) @ w)
         for x, y, z in zip(problem.X, problem.Y, answers, strict=True)
     ]
-    objective = float(np.mean(losses - np.array(margins))) + problem.lam / 2 * float(w @ w)
+    objective = float(np.mean(losses - np.array(margins)) + problem.lam / 2 * (w @ w))
     found = {
         "objective": objective,
-        "gap": objective - clf.dual_objective_,
+        "gap": objective - float(clf.dual_objective_),
         "oracle_calls": float(clf.n_oracle_calls_),
         "train error": 1 - clf.score(problem.X, problem.Y),
     }

@@ -88,6 +88,7 @@ PROBLEMS = {
     "multilabel-full": (MultilabelModel("full"), *tags()),
     "graph": (GraphModel(labels=[0, 1]), *graphs()),
     "edge-features": (GraphModel(labels=[0, 1]), *graphs(edge_features=2)),
+    "loops": (GraphModel(labels=[0, 1, 2]), *graphs(n_labels=3, nodes=(3, 4), edge_features=2)),
     "tree": (GraphModel(labels=[0, 1, 2]), *trees()),
     "matching": (MatchingModel(), *matchings()),
     "rectangular": (MatchingModel(), *matchings(shape=(2, 4))),

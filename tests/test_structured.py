@@ -126,6 +126,20 @@ def test_compiled_blocks_take_the_steps_of_general_blocks(rule, remembered, mode
         np.testing.assert_allclose(fast.gaps, slow.gaps, atol=1e-9)
 
 
+@pytest.mark.parametrize("rule", RULES)
+def test_w_stays_the_sum_of_its_blocks_when_steps_go_to_rounding(rule):
+    X, Y = chains(n=30, seed=2)
+    examples = both_kinds(ChainModel(), X, Y)[0]
+    blocks = examples.blocks(1 / 30, 0)
+    rng = np.random.default_rng(0)
+    for _ in range(3000):
+        blocks.sweep(rng.permutation(examples.n), rule, False)
+    w, sums = blocks.w.copy(), blocks.planes[2].sum(axis=1)
+    np.testing.assert_allclose(sums, 1.0, atol=1e-10)
+    blocks.rebuild()
+    np.testing.assert_allclose(w, blocks.w, atol=1e-10)
+
+
 def test_average_is_the_weighted_mean_of_all_points():
     X, Y = chains(n=6)
     for examples in both_kinds(ChainModel(), X, Y):

@@ -23,9 +23,9 @@ def _plot(rows: list[Row], folder: Path) -> list[Path]:
 
 
 def build(settings: Settings) -> Benchmark:
-    """Each solver may take ``settings.limit`` seconds (60 if not given)."""
+    """Each solver may take ``settings.limit`` seconds (300 if not given)."""
     options = {
-        "tol": GAP, "max_iter": 10**6, "time_limit": settings.limit or 60.0, "check_every": 10,
+        "tol": GAP, "max_iter": 10**6, "time_limit": settings.limit or 300.0, "check_every": 10,
     }  # fmt: skip
     solvers = [train(name, name, **options) for name in ALL_SOLVERS]
     solvers.insert(1, train("bcfw, gap sampling", "bcfw", sampling="gap", **options))

@@ -72,7 +72,8 @@ class StructuredSVC(BaseEstimator):
         For 'extragradient': minimise the mean hinge over ``|w| <= radius`` instead.  The objective
         is then that mean and the gap the restricted one.
     warm_start : bool, default=False
-        Start from the dual state of the last fit if the labelings are the same.
+        Start from the dual state of the last fit if the labelings are the same: block solvers, and
+        'fw' if the features are the same too.
     n_jobs : int, optional
         Workers of the batch oracles; results do not depend on it.  None means 1, -1 all cores.
     random_state : int, RandomState or None
@@ -313,9 +314,9 @@ class StructuredSVC(BaseEstimator):
 
     def _read_off(self, solver: Any, outcome: Outcome) -> None:
         self.coef_ = np.array(solver.weights())
-        self.objective_ = outcome.look.value
-        self.dual_objective_ = outcome.look.value - outcome.look.gap
-        self.gap_ = outcome.look.gap
+        self.objective_ = float(outcome.look.value)
+        self.gap_ = float(outcome.look.gap)
+        self.dual_objective_ = self.objective_ - self.gap_
         self.relative_gap_ = self.gap_ / self.objective_ if self.objective_ > 0 else 0.0
         self.status_ = outcome.status
         self.n_iter_ = max(outcome.n_iter, 1)

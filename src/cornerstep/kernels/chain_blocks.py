@@ -24,6 +24,7 @@ from cornerstep.kernels.chain import (
 )  # fmt: skip
 
 FW, PAIRWISE, AWAY, AUTO = 0, 1, 2, 3
+_ALONE = 1 - 1e-6  # a block does not step away from a plane that has all but this weight
 _NOTHING = 1e-14  # what is left of a label's weight where all planes agree
 
 
@@ -303,19 +304,20 @@ def sweep(order, rule, remembered, keep, chains, lam, w, v, numbers, planes, gap
         chosen = found[:length]
         leaving = chosen if worst < 0 else plane(planes, ptr, i, worst)
         heavy = 1.0 if worst < 0 else weights[i, worst]
+        back = middle - low if heavy < _ALONE else 0.0
         step, limit, gain, kind = 0.0, 0.0, 0.0, -1
         for direction in range(3):
             if direction != rule and rule != AUTO and (rule != AWAY or direction == PAIRWISE):
                 continue
-            if rule == AWAY and direction == (AWAY if top - middle >= middle - low else FW):
+            if rule == AWAY and direction == (AWAY if top - middle >= back else FW):
                 continue
             if direction == FW:
                 rise, furthest = top - middle, 1.0
             elif direction == PAIRWISE:
                 rise, furthest = top - low, heavy
             else:
-                rise, furthest = middle - low, heavy / (1.0 - heavy) if heavy < 1.0 else 0.0
-            if rise <= 0.0 or furthest == 0.0:
+                rise, furthest = back, heavy / (1.0 - heavy) if heavy < _ALONE else 0.0
+            if rise <= 0.0:
                 continue
             x, y, z = coefficients(direction)
             square = spread(chains, i, x, y, z, mean, n_pairs, chosen, leaving, moved, buffer)
@@ -346,6 +348,8 @@ def sweep(order, rule, remembered, keep, chains, lam, w, v, numbers, planes, gap
                 if best < 0:
                     best = put(planes, ptr, i, chosen, key, lost, keep)
                 weights[i, best] += step
+            if kind == AWAY:  # rounding errors would grow by 1 + step each time
+                weights[i, :count] /= weights[i, :count].sum()
             change = -before
             for k in range(counts[i]):
                 change += weights[i, k] * losses[i, k]

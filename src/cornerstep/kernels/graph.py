@@ -1,4 +1,4 @@
-"""Best labelings of graphs: max-product on forests, minimum cuts, enumeration of binary labelings.
+"""Best labelings of graphs: max-product on forests, minimum cuts, enumeration.
 
 All maximise ``sum_i nodes[i, y_i] + sum_e pairs[e, y_a, y_b]`` over edges e = (a, b).
 """
@@ -46,33 +46,39 @@ def max_product(nodes, pairs, order, parent, link, forward, labels):
 
 
 @njit(cache=True, nogil=True)
-def enumerate_binary(single, joint, labels):
-    """The y in {0, 1}^n of largest ``single'y + sum_{i<j} joint[i, j] y_i y_j`` (joint symmetric).
+def enumerate_labelings(nodes, pairs, starts, links, labels):
+    """Try all labelings, in an order in which each differs from the last at one node.
 
-    In the order of the Gray code each labeling differs from the last in one place.
+    The edges of node i are ``links[starts[i]:starts[i + 1]]``, rows (edge, other node, whether i
+    comes first).  The order is the reflected Gray code of mixed radix, without recursion.
     """
-    n = single.shape[0]
-    y = np.zeros(n, np.int64)
-    value, best = 0.0, 0.0
+    n, n_labels = nodes.shape
+    y, turn = np.zeros(n, np.int64), np.ones(n, np.int64)
+    focus = np.arange(n + 1)
+    value = best = 0.0  # above the labeling of zeros
     labels[:] = 0
-    for step in range(1, 1 << n):
-        j = 0
-        while not (step >> j) & 1:
-            j += 1
-        change = single[j]
-        for k in range(n):
-            if y[k]:
-                change += joint[j, k]
-        if y[j]:
-            y[j] = 0
-            value -= change - joint[j, j]
-        else:
-            y[j] = 1
-            value += change
+    while True:
+        j = focus[0]
+        focus[0] = 0
+        if j == n or n_labels == 1:
+            return
+        old = y[j]
+        new = old + turn[j]
+        value += nodes[j, new] - nodes[j, old]
+        for k in range(starts[j], starts[j + 1]):
+            e, other = links[k, 0], y[links[k, 1]]
+            if links[k, 2]:
+                value += pairs[e, new, other] - pairs[e, old, other]
+            else:
+                value += pairs[e, other, new] - pairs[e, other, old]
+        y[j] = new
+        if new in (0, n_labels - 1):
+            turn[j] = -turn[j]
+            focus[j] = focus[j + 1]
+            focus[j + 1] = j + 1
         if value > best:
             best = value
             labels[:] = y
-    return best
 
 
 @njit(cache=True, nogil=True)

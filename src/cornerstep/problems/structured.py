@@ -193,6 +193,7 @@ class ModelExamples:
         image of z_i, from the centre on: see :mod:`.structured_extragradient`.
         """
         model: Any = self.model
+        self.oracle_calls += self.n
         image, losses = np.zeros(self.size), 0.0
         for i in range(self.n):
             x, y = self.X[i], self.Y[i]
@@ -259,7 +260,7 @@ class Blocks:
 
     @property
     def linear(self) -> float:
-        """L."""
+        """The number l."""
         return float(self.numbers[1])
 
     def dual(self) -> float:
@@ -267,17 +268,12 @@ class Blocks:
         return self.linear - 0.5 * self.lam * float(self.w @ self.w)
 
     def average(self) -> tuple[FloatArray, float]:
-        """W and l of the weighted average of the dual points of all steps so far."""
+        """The w and l of the weighted average of the dual points of all steps so far."""
         t = self.numbers[0]
         if t == 0:
             return self.w.copy(), self.linear
         total = 0.5 * t * (t + 1)
         return self.w - self.v / total, float(self.linear - self.numbers[2] / total)
-
-    def restart_average(self) -> None:
-        """Forget the points so far."""
-        self.v[:] = 0.0
-        self.numbers[[0, 2]] = 0.0
 
     def sweep(self, order: Any, rule: str, remembered: bool) -> None:
         """Block steps in this order; with ``remembered`` the stored planes stand for the oracle."""

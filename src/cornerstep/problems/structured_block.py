@@ -111,7 +111,8 @@ class BlockSolver:
         calls = blocks.examples.oracle_calls
         w, linear = blocks.average()
         models = [blocks.w, w]
-        last, average = self.primal(blocks.w), self.primal(w)
+        last = self.primal(blocks.w)
+        average = self.primal(w) if blocks.numbers[0] else last
         blocks.examples.oracle_calls = calls  # those that training needs
         value = average if self.averaging else last
         gap = max(value - dual, 0.0)
@@ -150,6 +151,6 @@ class BlockSolver:
                 yield self.rng.choice(n, size=portion.size, p=shares)
 
     def certify(self, point: Any) -> Look:
-        """W and l from the planes, the primal from the data."""
+        """With w and l from the planes and the primal from the data."""
         self.blocks.rebuild()
         return self._full_look()

@@ -79,6 +79,7 @@ class ChainExamples:
         self, geometry: str, stages: Sequence[tuple[FloatArray, float, float]]
     ) -> tuple[FloatArray, float]:
         """``sum_i psi_i`` and ``sum_i L_i`` of the marginals: as for any model, by sum-product."""
+        self.oracle_calls += self.n
         linked = bool(self.chains[6][3])
         pairs = np.zeros((self.n if linked else 0, self.n_labels, self.n_labels))
         expected = np.empty(self.n)

@@ -28,6 +28,7 @@ from cornerstep.vectors import FloatArray
 
 GEOMETRIES = ("entropic", "euclidean")
 _TINY = 1e-12
+_INSIDE = 0.25  # |w*| over the bound sqrt(2 P(0)/lambda), as a guess
 
 
 class Averages(NamedTuple):
@@ -66,11 +67,13 @@ class ExtragradientSolver:
         self.averages = Averages(zero, *first)
         # a ball that holds the optimum: lambda/2 |w|² <= P(0)
         start = float(np.maximum(examples.hinges(zero), 0.0).mean())
+        examples.oracle_calls = 0
         self._ball = math.sqrt(2 * start / lam) if radius is None else radius
         square, spread = examples.prox_bounds(geometry)
         square, spread = max(square, _TINY), max(spread, _TINY)
-        # the best balance of |w*|²/(2 eta) and spread/kappa
-        self.eta = max(self._ball, _TINY) / math.sqrt(2 * spread * square)
+        # the best balance of |w*|²/(2 eta) and spread/kappa; w* is usually well inside its bound
+        norm = self._ball if radius is not None else _INSIDE * self._ball
+        self.eta = max(norm, _TINY) / math.sqrt(2 * spread * square)
         if self.lam:
             self.eta = min(self.eta, 0.5 / self.lam)
         self.kappa = 1.0 / (self.eta * square)
@@ -95,7 +98,9 @@ class ExtragradientSolver:
     def look(self) -> Look:
         """``max over z`` at the average w and ``min over w`` at the average z."""
         w, image, linear = self.averages
+        calls = self.examples.oracle_calls
         hinge = float(np.maximum(self.examples.hinges(w), 0.0).mean())
+        self.examples.oracle_calls = calls  # those that training needs
         square = float(image @ image)
         if self.radius is None:
             value = hinge + 0.5 * self.lam * float(w @ w)

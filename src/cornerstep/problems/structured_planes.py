@@ -16,6 +16,7 @@ from cornerstep.vectors import FloatArray, SparseVector, Vector
 
 RULES = ("bcfw", "bcfw-pairwise", "bcfw-away", "bcfw-auto")
 _FW, _PAIRWISE, _AWAY = range(3)
+_ALONE = 1 - 1e-6  # a block does not step away from a plane that has all but this weight
 _BUDGET = 2**28  # bytes of joint features kept for speed; beyond that they are built when needed
 
 
@@ -179,6 +180,8 @@ class PlaneBlocks(Blocks):
         planes.weights = np.maximum(planes.weights + step * c[:-1], 0.0)
         if step == limit:  # the plane that the step ends at leaves
             planes.weights[worst if kind != _FW else slice(None)] = 0.0
+        if kind == _AWAY:  # rounding errors would grow by 1 + step each time
+            planes.weights /= planes.weights.sum()
         if c[-1] and step > 0:
             place = planes.put(y, loss, self.keep)
             self._keep(planes.features, place, feature)
@@ -198,11 +201,12 @@ class PlaneBlocks(Blocks):
         u, v = np.zeros(weights.size + 1), np.zeros(weights.size + 1)
         u[worst], v[-1] = 1.0, 1.0
         x = np.append(weights, 0.0)
-        away = weights[worst] / (1 - weights[worst]) if weights[worst] < 1 else 0.0
+        alone = weights[worst] >= _ALONE
+        away = 0.0 if alone else weights[worst] / (1 - weights[worst])
         options = {
             _FW: (v - x, top - mean, 1.0),
             _PAIRWISE: (v - u, top - scores[worst], weights[worst]),
-            _AWAY: (x - u, mean - scores[worst], away),
+            _AWAY: (x - u, 0.0 if alone else mean - scores[worst], away),
         }
         if rule == "bcfw":
             kinds = [_FW]
@@ -216,7 +220,7 @@ class PlaneBlocks(Blocks):
         most = -1.0
         for kind in kinds:
             c, slope, limit = options[kind]
-            if slope <= 0 or limit == 0:
+            if slope <= 0:
                 continue
             image = combine(features, -c)
             curvature = square(image) / (self.lam * self.examples.n**2)

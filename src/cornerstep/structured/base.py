@@ -63,7 +63,7 @@ class StructuredModel:
         raise NotImplementedError(f"{type(self).__name__} must define decode(x, w)")
 
     def joint_feature_batch(self, X: Sequence[Any], Y: Sequence[Any]) -> list[Any]:
-        """Phi of each pair."""
+        """Joint features of each pair."""
         return [self.joint_feature(x, y) for x, y in zip(X, Y, strict=True)]
 
     def loss_batch(self, X: Sequence[Any], Y: Sequence[Any], Y_hat: Sequence[Any]) -> FloatArray:

@@ -36,7 +36,7 @@ class GraphModel(StructuredModel):
     sequence of N labels.
 
     Decoding is exact for forests (max-product), for two labels whose edges attract (a minimum cut)
-    and for up to 16 nodes with two labels (enumeration).  Otherwise it is the linear relaxation
+    and for up to 2**16 labelings (enumeration).  Otherwise it is the linear relaxation
     through HiGHS.  Where that is fractional, training uses the fractional answer, so that objective
     and certificate are those of the relaxed problem, an upper bound; predictions are rounded.
     ``inference_`` says how often each was used.

@@ -1,7 +1,7 @@
 """The best labeling of a graph: ``max over y of sum_i nodes[i, y_i] + sum_e pairs[e, y_a, y_b]``.
 
-Exact on forests (max-product), for binary labels whose pairs attract (a minimum cut) and for few
-binary labels (enumeration).  Otherwise the local relaxation
+Exact on forests (max-product), for binary labels whose pairs attract (a minimum cut) and where
+there are few labelings (enumeration).  Otherwise the local relaxation
 
 ``max over mu >= 0:  sum_a mu_i(a) = 1,  sum_b mu_e(a, b) = mu_i(a),  sum_a mu_e(a, b) = mu_j(b)``
 
@@ -21,7 +21,7 @@ from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from cornerstep.vectors import FloatArray
 
-_FEW = 16  # binary labels that are enumerated
+_FEW = 16  # 2 to this power labelings are enumerated
 _WHOLE = 1e-6  # marginals so close to 0 and 1 are a labeling
 _FLOOR = 1e-13  # residual capacities so small, relative to the largest, are rounding
 
@@ -91,7 +91,7 @@ class Inference:
 
     def best(self, nodes: FloatArray, pairs: FloatArray, relaxed: bool = False) -> Any:
         """The best labeling; with ``relaxed`` marginals where the relaxation is fractional."""
-        if not len(self.edges):
+        if not pairs.any():  # no edges, or none that matters yet
             self.used["independent"] += 1
             return nodes.argmax(axis=1)
         if self._forest is not None:
@@ -108,9 +108,9 @@ class Inference:
             if (attraction >= 0).all():
                 self.used["min-cut"] += 1
                 return self._cut(nodes, pairs, attraction)
-            if self.n_nodes <= _FEW:
-                self.used["enumeration"] += 1
-                return self._enumerated(nodes, pairs, attraction)
+        if self.n_nodes * np.log2(self.n_labels) <= _FEW:
+            self.used["enumeration"] += 1
+            return self._enumerated(nodes, pairs)
         return self._relaxed(nodes, pairs, relaxed)
 
     def _gains(self, nodes: FloatArray, pairs: FloatArray) -> FloatArray:
@@ -120,13 +120,23 @@ class Inference:
         np.add.at(gains, self.edges[:, 1], pairs[:, 0, 1] - pairs[:, 0, 0])
         return gains
 
-    def _enumerated(self, nodes: FloatArray, pairs: FloatArray, joint: FloatArray) -> Any:
-        from cornerstep.kernels.graph import enumerate_binary
+    def _enumerated(self, nodes: FloatArray, pairs: FloatArray) -> Any:
+        from cornerstep.kernels.graph import enumerate_labelings
 
-        table = np.zeros((self.n_nodes, self.n_nodes))
-        np.add.at(table, (self.edges[:, 0], self.edges[:, 1]), joint)
+        a, b = self.edges.T
+        every = np.arange(len(self.edges))
+        tails = np.concatenate([a, b])
+        rows = np.column_stack(
+            [
+                np.concatenate([every, every]),
+                np.concatenate([b, a]),
+                np.repeat([1, 0], len(self.edges)),
+            ]
+        )
+        order = np.argsort(tails, kind="stable")
+        starts = np.searchsorted(tails[order], np.arange(self.n_nodes + 1)).astype(np.int64)
         labels = np.empty(self.n_nodes, np.int64)
-        enumerate_binary(self._gains(nodes, pairs), table + table.T, labels)
+        enumerate_labelings(nodes, np.ascontiguousarray(pairs), starts, rows[order], labels)
         return labels
 
     def _cut(self, nodes: FloatArray, pairs: FloatArray, joint: FloatArray) -> Any:
