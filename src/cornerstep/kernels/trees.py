@@ -9,7 +9,7 @@ examples from one histogram to the other.
 Moving examples of total ``|u|`` M changes the best value of a root's threshold by at most 2M, so
 thresholds that cannot win are passed over: the answer stays exact.
 
-Bins are ``uint8`` or ``uint16``, one row an example, features in the order of falling numbers of bins;
+Bins are ``uint16``, one row an example, features in the order of falling numbers of bins;
 ``width[b]`` is the number of features with more than b bins.
 """
 

@@ -101,11 +101,10 @@ class Binning:
         # the kernels want features with many bins first
         self.features = np.argsort([-cuts.size for cuts in self.cuts], kind="stable")
         self.n_bins = np.array([self.cuts[f].size + 1 for f in self.features])
-        self.dtype = np.uint8 if self.n_bins.max() <= 256 else np.uint16
 
     def transform(self, X: FloatArray) -> npt.NDArray[Any]:
         """The bins, one row an example, features in the order of ``features``."""
-        bins = np.empty(X.shape, dtype=self.dtype)
+        bins = np.empty(X.shape, dtype=np.uint16)
         for g, f in enumerate(self.features):
             bins[:, g] = np.searchsorted(self.cuts[f], X[:, f])
         return bins
