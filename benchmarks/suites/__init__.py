@@ -22,6 +22,9 @@ _MODULES = {
     "mcsvm_figures": "mcsvm_figures",
     "mcsvm_table1": "mcsvm_table1",
     "mcsvm_table2": "mcsvm_table2",
+    "boosting": "boosting_table4",
+    "boosting_table3": "boosting_table3",
+    "boosting_figures": "boosting_figures",
 }
 
 NAMES = tuple(_MODULES)

@@ -35,6 +35,7 @@ SECONDARIES = ("lp", "entropic")
 
 _ADDED = 20  # hypotheses taken from one answer
 _ACCURACY = 0.2  # of the gap: how well MLPBoost's master is solved
+_EXACT = 1e-3  # of eps: how well the master of LPBoost and ERLPBoost is solved
 _STABLE = (0.9, 0.4)  # shares of the best distribution so far where the weak learner is asked
 _USEFUL = 0.25  # of the gap: what a further hypothesis may lack of the master's largest edge
 _IDLE = 0.25  # of the gap: what one may lack of it before it counts as idle
@@ -279,7 +280,7 @@ class BoostingSolver:
 
     def _correct(self) -> Move:
         """The best weights for all hypotheses so far, and the distribution to ask next."""
-        solution = self._solve(0.01 * self.problem.eps)
+        solution = self._solve(_EXACT * self.problem.eps)
         self._take(self.pool.numbers, solution.weights, solution.image)
         self._drop_idle(solution)
         entropic = self.method == "erlpboost"
