@@ -1,7 +1,7 @@
 """Soft-margin boosting: four Frank-Wolfe methods on ``max over w in the simplex of g(A w)``.
 
-A round asks the weak learner (the linear minimisation oracle) at a distribution d of P_nu.  The edge
-of its answer bounds the optimum: ``max over w of rho(A w) <= max_j (A'd)_j`` for *every* d in P_nu.
+A round asks the weak learner (the linear minimisation oracle) at a distribution d of P_nu.  The
+edge of its answer bounds the optimum: ``max over w of rho(A w) <= max_j (A'd)_j`` for *every* d in P_nu.
 The smallest edge so far is the bound, and ``bound - rho(A w)`` the duality gap of w.
 
 - *lpboost*: w maximises rho over the hypotheses so far, d is the dual solution;
@@ -54,8 +54,8 @@ class BoostingSolver:
     step : str
         One of ``STEPS``, for the methods that take Frank-Wolfe steps.
     secondary : str or callable
-        The second candidate of MLPBoost: one of ``SECONDARIES`` or a function of the margins (one row
-        a hypothesis) and the problem that answers weights.
+        The second candidate of MLPBoost: one of ``SECONDARIES`` or a function of the margins (one
+        row a hypothesis) and the problem that answers weights.
     start : tuple of hypotheses and weights, optional
     """
 
@@ -177,7 +177,7 @@ class BoostingSolver:
     def _ask(
         self, distribution: FloatArray, at: FloatArray | None = None, below: float = -1.0
     ) -> Answer:
-        """Ask the weak learner; keep its best answer, and others of edge above ``below`` at ``at``."""
+        """Ask the weak learner; keep its best answer, and others of edge > ``below`` at ``at``."""
         answer = self.learner.query(distribution)
         self.oracle_calls += 1
         edge = answer.edge

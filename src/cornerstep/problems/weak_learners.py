@@ -2,7 +2,7 @@
 
 Asked with a distribution d over the examples, a weak learner answers hypotheses h with values in
 [-1, 1] whose best *edge* ``sum_i d_i y_i h(x_i)`` is (nearly) the largest in its class, with their
-margins ``y_i h(x_i)``.  It may answer several: the search for one often finds the others on the way.
+margins ``y_i h(x_i)``.  It may answer several: the search for one often finds others on the way.
 
 - :class:`TreeLearner`: the largest edge over all stumps or depth-2 trees on binned features; deeper
   trees put the best depth-2 trees below its leaves.
@@ -251,8 +251,8 @@ class Vote:
 class ClassifierLearner:
     """Fits a scikit-learn classifier with ``sample_weight = m d`` each time it is asked.
 
-    Answers its decisions (values -1 and 1) and, where it has ``predict_proba``, the confidence-rated
-    hypothesis ``2 p(x) - 1``.  Its edges bound nothing but what this learner can find.
+    Answers its decisions (values -1 and 1) and, where it has ``predict_proba``, the
+    confidence-rated hypothesis ``2 p(x) - 1``.  Its edges bound nothing but what this learner can find.
 
     Parameters
     ----------
