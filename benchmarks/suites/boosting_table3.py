@@ -1,4 +1,4 @@
-"""Table 3: test errors of 5-fold cross-validation, nu by an inner one; with scikit-learn's boosters.
+"""Table 3: test errors of 5-fold cross-validation, nu by an inner one; scikit-learn's boosters.
 
 A row of a set is the mean over the folds.  nu is chosen in {0.1, ..., 0.5} m by 3-fold
 cross-validation on the training part.  AdaBoost, GradientBoosting and HistGradientBoosting run with

@@ -1,8 +1,8 @@
 """Soft-margin boosting: four Frank-Wolfe methods on ``max over w in the simplex of g(A w)``.
 
 A round asks the weak learner (the linear minimisation oracle) at a distribution d of P_nu.  The
-edge of its answer bounds the optimum: ``max over w of rho(A w) <= max_j (A'd)_j`` for *every* d in P_nu.
-The smallest edge so far is the bound, and ``bound - rho(A w)`` the duality gap of w.
+edge of its answer bounds the optimum: ``max over w of rho(A w) <= max_j (A'd)_j`` for *every* d in
+P_nu.  The smallest edge so far is the bound, and ``bound - rho(A w)`` the duality gap of w.
 
 - *lpboost*: w maximises rho over the hypotheses so far, d is the dual solution;
 - *erlpboost*: w maximises g over the hypotheses so far, d is the gradient of g;
@@ -79,6 +79,7 @@ class BoostingSolver:
         self.rounds = 0
         self._improved = False
         self._gap_at_drop = math.inf
+        self.soft_margin = -math.inf
         self._stages: list[tuple[int, Ensemble]] = []
         entropic = method == "erlpboost" or secondary == "entropic"
         self.master = Master(problem, entropic)
@@ -139,14 +140,16 @@ class BoostingSolver:
         self.g, self.gradient = self.problem.smoothed(image)
         self._consider(self._active_numbers(), self.active.weights, image)
 
-    def _consider(self, numbers: Sequence[int], weights: FloatArray, image: FloatArray) -> None:
+    def _consider(
+        self, numbers: Sequence[int] | IntArray, weights: FloatArray, image: FloatArray
+    ) -> None:
         """Keep an ensemble if its soft margin is the largest so far."""
         soft_margin = self.problem.value(image)
         if not self._stages or soft_margin > self.soft_margin:
             self.soft_margin = soft_margin
             support = weights > 0
-            numbers = np.asarray(numbers)[support]
-            self.best = Ensemble(tuple(numbers.tolist()), weights[support], image)
+            kept = np.asarray(numbers)[support].tolist()
+            self.best = Ensemble(tuple(kept), weights[support], image)
             self._record()
 
     def _active_numbers(self) -> tuple[int, ...]:

@@ -11,7 +11,8 @@ linearly.
 Two things make it quick:
 
 - It stops at a *target gap* ``max_j (A'd)_j - rho(w)``.  A loose solution is worth more than an
-  exact one: d is then central in the set of good distributions, and the weak learner's answers cut deep.
+  exact one: d is then central in the set of good distributions, and the weak learner's answers cut
+  deep.
 - Examples whose margin is far from the threshold between worst and harmless keep ``d_i`` at its cap
   or at 0: the program is solved over the others.  What comes out is judged on all examples; if it
   does not hold there, more examples come in.

@@ -252,7 +252,7 @@ class ClassifierLearner:
     """Fits a scikit-learn classifier with ``sample_weight = m d`` each time it is asked.
 
     Answers its decisions (values -1 and 1) and, where it has ``predict_proba``, the
-    confidence-rated hypothesis ``2 p(x) - 1``.  Its edges bound nothing but what this learner can find.
+    confidence-rated hypothesis ``2 p(x) - 1``.  Its edges bound only what this learner can find.
 
     Parameters
     ----------
