@@ -130,9 +130,9 @@ def worst_case(m, rise=0.002):
     """Margins on which LPBoost goes through m/2 hypotheses before it sees the second that matters.
 
     The first hypothesis is right on the first half, hopeless on the second.  Number k + 1 is right
-    on the k-th example of the second half, hopeless on those after it, a little less so than the one
-    before: the dual solution is all on the next example, where the next hypothesis is best.  The
-    last one is nearly right on the whole second half; with the first it makes the optimum.
+    on the k-th example of the second half, hopeless on those after it, a little less so than the
+    one before: the dual solution is all on the next example, where the next hypothesis is best.
+    The last one is nearly right on the whole second half; with the first it makes the optimum.
     """
     half = m // 2
     hopeless = -1 + rise * np.arange(half)
