@@ -91,7 +91,7 @@ def test_steps_raise_the_smoothed_margin(step, method):
     solver, outcome = solve(
         problem, FiniteLearner(all_stumps(X, y)), 0.3, max_iter=3000, method=method, step=step
     )
-    g = outcome.trace["g"]
+    g = outcome.trace["g"][:-1]  # the last row is the ensemble of largest soft margin, certified
     if step != "open-loop":
         assert (np.diff(g) >= -1e-10).all()
     assert outcome.status is Status.SOLVED
