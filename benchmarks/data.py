@@ -156,3 +156,9 @@ def _reduced_news20() -> tuple[Any, Any]:
     reduced = TruncatedSVD(_SVD_SIZE, n_iter=2, random_state=0).fit_transform(X)
     np.save(file, reduced)
     return reduced, y
+
+
+def load_raetsch(name: str) -> tuple[Any, Any]:
+    """The pool of a Raetsch set: all its rows, labels -1 and 1."""
+    z = _read(f"raetsch_{name}")
+    return z["X"].astype(np.float64), z["y"].astype(np.float64)

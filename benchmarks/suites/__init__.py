@@ -28,6 +28,9 @@ _MODULES = {
     "structured_solvers": "structured_solvers",
     "structured_conll": "structured_conll",
     "structured_sets": "structured_sets",
+    "boosting": "boosting_table4",
+    "boosting_table3": "boosting_table3",
+    "boosting_figures": "boosting_figures",
 }
 
 NAMES = tuple(_MODULES)

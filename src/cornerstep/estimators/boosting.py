@@ -41,18 +41,20 @@ if TYPE_CHECKING:
 
 
 class SoftMarginBoostingClassifier(ClassifierMixin, BaseEstimator):
-    """``max over w in the simplex of  min over d in P_nu of  sum_ij d_i y_i h_j(x_i) w_j``, certified.
+    """``max over w in the simplex of min over d in P_nu of sum_ij d_i y_i h_j(x_i) w_j``, proven.
 
     The objective is the *soft margin* of the ensemble ``sum_j w_j h_j``: the mean margin of the nu
     examples with the smallest ones (P_nu: distributions with ``d_i <= 1/nu``).  After ``fit`` the
-    largest soft margin that any ensemble of the weak learner's hypotheses has is known to lie between
-    ``soft_margin_`` and ``bound_``.  More than two classes: one machine for each against the rest.
+    largest soft margin that any ensemble of the weak learner's hypotheses has is known to lie
+    between ``soft_margin_`` and ``bound_``.  More than two classes: one machine for each against
+    the rest.
 
     Parameters
     ----------
     method : {'mlpboost', 'lpboost', 'erlpboost', 'cerlpboost'}
-        MLPBoost takes the better of a Frank-Wolfe step and a second candidate; LPBoost and ERLPBoost
-        re-optimise all weights (ERLPBoost with an entropy); C-ERLPBoost takes Frank-Wolfe steps only.
+        MLPBoost takes the better of a Frank-Wolfe step and a second candidate; LPBoost and
+        ERLPBoost re-optimise all weights (ERLPBoost with an entropy); C-ERLPBoost takes Frank-Wolfe
+        steps only.
     nu : float or int, default=0.1
         A share of the examples in (0, 1], or a count >= 1 given as an int.
     tol : float, default=0.01
@@ -69,9 +71,9 @@ class SoftMarginBoostingClassifier(ClassifierMixin, BaseEstimator):
     step : {'short', 'open-loop', 'line-search', 'pairwise', 'blended-pairwise'}
         Frank-Wolfe step of MLPBoost and C-ERLPBoost.
     secondary : {'lp', 'entropic'} or callable, default='lp'
-        MLPBoost's second candidate: the weights of largest soft margin, or of largest smoothed soft
-        margin, over the hypotheses at hand; or ``secondary(margins, problem)`` that answers weights,
-        ``margins[j, i] = y_i h_j(x_i)`` and ``problem`` a
+        MLPBoost's second candidate: the weights of largest soft margin, or of largest smoothed
+        soft margin, over the hypotheses at hand; or ``secondary(margins, problem)`` that answers
+        weights, ``margins[j, i] = y_i h_j(x_i)`` and ``problem`` a
         :class:`~cornerstep.problems.soft_margin.SoftMargin`.
     max_iter : int, optional
         Rounds; None takes the bound of the theory, ``32 ln(1/nu) / tol²`` for a share nu.
@@ -83,7 +85,8 @@ class SoftMarginBoostingClassifier(ClassifierMixin, BaseEstimator):
     random_state : int, RandomState or None
         For the weak learner, if it draws random numbers.
     n_jobs : int, optional
-        Threads for the tree search and the matrix products; None means 1 for the search, -1 all cores.
+        Threads for the tree search and the matrix products; None means 1 for the search, -1 all
+        cores.
     verbose : {0, 1, 2}, default=0
 
     Attributes
@@ -235,7 +238,8 @@ class SoftMarginBoostingClassifier(ClassifierMixin, BaseEstimator):
             _one_of("weak_learner", self.weak_learner, ("tree", "a scikit-learn classifier"))
         elif not (hasattr(self.weak_learner, "fit") and hasattr(self.weak_learner, "predict")):
             raise ValueError(
-                f"weak_learner must be 'tree' or a scikit-learn classifier, got {self.weak_learner!r}"
+                "weak_learner must be 'tree' or a scikit-learn classifier, "
+                f"got {self.weak_learner!r}"
             )
         elif not has_fit_parameter(self.weak_learner, "sample_weight"):
             raise ValueError(

@@ -1,15 +1,15 @@
 """Searches for the stump and the depth-2 tree of largest edge over binned features.
 
-The edge of a tree with leaves in {-1, 1} is ``sum over leaves |sum of the signed weights in it|``, the
-signed weight of an example being ``u_i = d_i y_i``.  For a split of a node with total T and left part
-P it is ``|P| + |T - P| = max(|T|, 2P - T, T - 2P)``: the largest and the smallest prefix sum of a
-feature's histogram decide.  For a depth-2 tree the root's threshold sweeps over the bins and moves
-examples from one histogram to the other.
+The edge of a tree with leaves in {-1, 1} is ``sum over leaves |sum of the signed weights in it|``,
+the signed weight of an example being ``u_i = d_i y_i``.  For a split of a node with total T and
+left part P it is ``|P| + |T - P| = max(|T|, 2P - T, T - 2P)``: the largest and the smallest prefix
+sum of a feature's histogram decide.  For a depth-2 tree the root's threshold sweeps over the bins
+and moves examples from one histogram to the other.
 
 Moving examples of total ``|u|`` M changes the best value of a root's threshold by at most 2M, so
 thresholds that cannot win are passed over: the answer stays exact.
 
-Bins are ``uint8`` or ``uint16``, one row an example, features in the order of falling numbers of bins;
+Bins are ``uint16``, one row an example, features in the order of falling numbers of bins;
 ``width[b]`` is the number of features with more than b bins.
 """
 

@@ -1,8 +1,8 @@
 """Soft-margin boosting: four Frank-Wolfe methods on ``max over w in the simplex of g(A w)``.
 
-A round asks the weak learner (the linear minimisation oracle) at a distribution d of P_nu.  The edge
-of its answer bounds the optimum: ``max over w of rho(A w) <= max_j (A'd)_j`` for *every* d in P_nu.
-The smallest edge so far is the bound, and ``bound - rho(A w)`` the duality gap of w.
+A round asks the weak learner (the linear minimisation oracle) at a distribution d of P_nu.  The
+edge of its answer bounds the optimum: ``max over w of rho(A w) <= max_j (A'd)_j`` for *every* d in
+P_nu.  The smallest edge so far is the bound, and ``bound - rho(A w)`` the duality gap of w.
 
 - *lpboost*: w maximises rho over the hypotheses so far, d is the dual solution;
 - *erlpboost*: w maximises g over the hypotheses so far, d is the gradient of g;
@@ -35,6 +35,7 @@ SECONDARIES = ("lp", "entropic")
 
 _ADDED = 20  # hypotheses taken from one answer
 _ACCURACY = 0.2  # of the gap: how well MLPBoost's master is solved
+_EXACT = 1e-3  # of eps: how well the master of LPBoost and ERLPBoost is solved
 _STABLE = (0.9, 0.4)  # shares of the best distribution so far where the weak learner is asked
 _USEFUL = 0.25  # of the gap: what a further hypothesis may lack of the master's largest edge
 _IDLE = 0.25  # of the gap: what one may lack of it before it counts as idle
@@ -53,8 +54,8 @@ class BoostingSolver:
     step : str
         One of ``STEPS``, for the methods that take Frank-Wolfe steps.
     secondary : str or callable
-        The second candidate of MLPBoost: one of ``SECONDARIES`` or a function of the margins (one row
-        a hypothesis) and the problem that answers weights.
+        The second candidate of MLPBoost: one of ``SECONDARIES`` or a function of the margins (one
+        row a hypothesis) and the problem that answers weights.
     start : tuple of hypotheses and weights, optional
     """
 
@@ -78,6 +79,7 @@ class BoostingSolver:
         self.rounds = 0
         self._improved = False
         self._gap_at_drop = math.inf
+        self.soft_margin = -math.inf
         self._stages: list[tuple[int, Ensemble]] = []
         entropic = method == "erlpboost" or secondary == "entropic"
         self.master = Master(problem, entropic)
@@ -138,14 +140,16 @@ class BoostingSolver:
         self.g, self.gradient = self.problem.smoothed(image)
         self._consider(self._active_numbers(), self.active.weights, image)
 
-    def _consider(self, numbers: Sequence[int], weights: FloatArray, image: FloatArray) -> None:
+    def _consider(
+        self, numbers: Sequence[int] | IntArray, weights: FloatArray, image: FloatArray
+    ) -> None:
         """Keep an ensemble if its soft margin is the largest so far."""
         soft_margin = self.problem.value(image)
         if not self._stages or soft_margin > self.soft_margin:
             self.soft_margin = soft_margin
             support = weights > 0
-            numbers = np.asarray(numbers)[support]
-            self.best = Ensemble(tuple(numbers.tolist()), weights[support], image)
+            kept = np.asarray(numbers)[support].tolist()
+            self.best = Ensemble(tuple(kept), weights[support], image)
             self._record()
 
     def _active_numbers(self) -> tuple[int, ...]:
@@ -176,7 +180,7 @@ class BoostingSolver:
     def _ask(
         self, distribution: FloatArray, at: FloatArray | None = None, below: float = -1.0
     ) -> Answer:
-        """Ask the weak learner; keep its best answer, and others of edge above ``below`` at ``at``."""
+        """Ask the weak learner; keep its best answer, and others of edge > ``below`` at ``at``."""
         answer = self.learner.query(distribution)
         self.oracle_calls += 1
         edge = answer.edge
@@ -279,7 +283,7 @@ class BoostingSolver:
 
     def _correct(self) -> Move:
         """The best weights for all hypotheses so far, and the distribution to ask next."""
-        solution = self._solve(0.01 * self.problem.eps)
+        solution = self._solve(_EXACT * self.problem.eps)
         self._take(self.pool.numbers, solution.weights, solution.image)
         self._drop_idle(solution)
         entropic = self.method == "erlpboost"

@@ -1,4 +1,4 @@
-"""What the boosting methods keep: the hypotheses at hand, ensembles of them, rays in margin space."""
+"""What the boosting methods keep: hypotheses at hand, ensembles of them, rays in margin space."""
 
 from __future__ import annotations
 

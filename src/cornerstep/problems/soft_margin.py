@@ -6,8 +6,8 @@ For examples of weight ``v_i`` (1 by default, V their sum) and a capping ``nu`` 
 ``rho(z) = min over d in P_nu of d'z``: the mean margin of the worst nu examples,
 ``g(z) = min over d in P_nu of d'z + (1/eta) sum_i d_i ln(d_i / p_i)``,  p = v / V.
 
-With ``eta = 2 ln(V/nu) / eps`` it holds that ``rho <= g <= rho + eps/2``; g is concave, its gradient in
-z is the minimising d, and it is eta-smooth: ``|d(z) - d(z')|_1 <= eta |z - z'|_inf``.
+With ``eta = 2 ln(V/nu) / eps`` it holds that ``rho <= g <= rho + eps/2``; g is concave, its
+gradient in z is the minimising d, and it is eta-smooth: ``|d(z) - d(z')|_1 <= eta |z - z'|_inf``.
 """
 
 from __future__ import annotations
@@ -53,9 +53,7 @@ class SoftMargin:
         self.ratio = total / self.nu  # the largest d_i / p_i
         self.caps = self.prior * self.ratio
         # P_nu is a single point if ratio = 1: any eta will do there
-        self.eta = (
-            2.0 * math.log(self.ratio) / eps if self.ratio > 1 and eps > 0 else 1.0 / (eps or 1)
-        )
+        self.eta = 2.0 * math.log(self.ratio) / eps if self.ratio > 1 + 1e-9 else 1.0 / eps
         self.eps = eps
 
     @property
@@ -64,7 +62,7 @@ class SoftMargin:
         return self.weights.size
 
     def worst(self, margins: FloatArray) -> FloatArray:
-        """A vertex d of P_nu with ``d'z = rho(z)``: the smallest margins get as much as they may."""
+        """A vertex d of P_nu with ``d'z = rho(z)``: the smallest margins get all they may."""
         order = np.argsort(margins, kind="stable")
         taken = np.minimum(np.cumsum(self.caps[order]), 1.0)
         if taken[-1] < 1.0:  # nu = V: the caps sum to 1 up to rounding

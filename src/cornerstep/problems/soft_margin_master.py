@@ -5,14 +5,16 @@
 ``min over d in P_nu and gamma of  gamma + tau sum_i d_i ln(d_i / p_i)   s.t.  (A'd)_j <= gamma``
 
 with w the multipliers: LPBoost's linear program for ``tau = 0``, the entropic one of ERLPBoost for
-``tau = 1/eta``.  A Newton step costs one product ``A diag(.) A'`` over the hypotheses; m enters linearly.
+``tau = 1/eta``.  A Newton step costs one product ``A diag(.) A'`` over the hypotheses; m enters
+linearly.
 
 Two things make it quick:
 
-- It stops at a *target gap* ``max_j (A'd)_j - rho(w)``.  A loose solution is worth more than an exact
-  one: d is then central in the set of good distributions, and the weak learner's answers cut deep.
-- Examples whose margin is far from the threshold between worst and harmless keep ``d_i`` at its cap or
-  at 0: the program is solved over the others.  What comes out is judged on all examples; if it
+- It stops at a *target gap* ``max_j (A'd)_j - rho(w)``.  A loose solution is worth more than an
+  exact one: d is then central in the set of good distributions, and the weak learner's answers cut
+  deep.
+- Examples whose margin is far from the threshold between worst and harmless keep ``d_i`` at its cap
+  or at 0: the program is solved over the others.  What comes out is judged on all examples; if it
   does not hold there, more examples come in.
 """
 
@@ -279,7 +281,7 @@ class _Restriction:
 
 @dataclass
 class _State:
-    """A strictly interior point: d, w, the slacks of the edges and the multipliers of the bounds."""
+    """A strictly interior point: d, w, the slacks of the edges, the multipliers of the bounds."""
 
     d: FloatArray
     w: FloatArray

@@ -2,7 +2,7 @@
 
 Asked with a distribution d over the examples, a weak learner answers hypotheses h with values in
 [-1, 1] whose best *edge* ``sum_i d_i y_i h(x_i)`` is (nearly) the largest in its class, with their
-margins ``y_i h(x_i)``.  It may answer several: the search for one often finds the others on the way.
+margins ``y_i h(x_i)``.  It may answer several: the search for one often finds others on the way.
 
 - :class:`TreeLearner`: the largest edge over all stumps or depth-2 trees on binned features; deeper
   trees put the best depth-2 trees below its leaves.
@@ -101,11 +101,10 @@ class Binning:
         # the kernels want features with many bins first
         self.features = np.argsort([-cuts.size for cuts in self.cuts], kind="stable")
         self.n_bins = np.array([self.cuts[f].size + 1 for f in self.features])
-        self.dtype = np.uint8 if self.n_bins.max() <= 256 else np.uint16
 
     def transform(self, X: FloatArray) -> npt.NDArray[Any]:
         """The bins, one row an example, features in the order of ``features``."""
-        bins = np.empty(X.shape, dtype=self.dtype)
+        bins = np.empty(X.shape, dtype=np.uint16)
         for g, f in enumerate(self.features):
             bins[:, g] = np.searchsorted(self.cuts[f], X[:, f])
         return bins
@@ -252,8 +251,8 @@ class Vote:
 class ClassifierLearner:
     """Fits a scikit-learn classifier with ``sample_weight = m d`` each time it is asked.
 
-    Answers its decisions (values -1 and 1) and, where it has ``predict_proba``, the confidence-rated
-    hypothesis ``2 p(x) - 1``.  Its edges bound nothing but what this learner can find.
+    Answers its decisions (values -1 and 1) and, where it has ``predict_proba``, the
+    confidence-rated hypothesis ``2 p(x) - 1``.  Its edges bound only what this learner can find.
 
     Parameters
     ----------
