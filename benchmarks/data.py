@@ -160,5 +160,5 @@ def _reduced_news20() -> tuple[Any, Any]:
 
 def load_raetsch(name: str) -> tuple[Any, Any]:
     """The pool of a Raetsch set: all its rows, labels -1 and 1."""
-    z = _read(f"raetsch_{name}")
+    z = read(f"raetsch_{name}")
     return z["X"].astype(np.float64), z["y"].astype(np.float64)

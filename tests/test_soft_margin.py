@@ -71,7 +71,7 @@ def test_the_cap_binds():
 @given(st.integers(0, 10**6), st.integers(2, 40), st.floats(0, 1), st.floats(1e-3, 1))
 def test_smoothing_is_between_the_soft_margin_and_half_eps_above(seed, m, share, eps):
     rng = np.random.default_rng(seed)
-    problem = SoftMargin(rng.uniform(0.1, 2, m), 1.0, eps)
+    problem = SoftMargin(rng.uniform(0.6, 2, m), 1.0, eps)
     problem = SoftMargin(problem.weights, problem.weights.sum() * max(share, 1 / m), eps)
     z = rng.choice([-1.0, -0.5, 0.0, 0.3, 1.0], m) if seed % 2 else rng.uniform(-1, 1, m)
     rho, (g, d) = problem.value(z), problem.smoothed(z)

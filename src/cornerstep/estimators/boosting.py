@@ -123,6 +123,10 @@ class SoftMarginBoostingClassifier(ClassifierMixin, BaseEstimator):
     ('solved', True, True)
     """
 
+    _machines: list[Machine]
+    _kind: str
+    _reweighted: bool
+
     def __init__(
         self,
         method: str = "mlpboost",
@@ -504,7 +508,9 @@ def _one_of(name: str, value: Any, choices: tuple[str, ...]) -> None:
 
 
 def _is_integer(value: Any, least: float, most: float) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool) and least <= value <= most
+    return (
+        isinstance(value, Integral) and not isinstance(value, bool) and least <= int(value) <= most
+    )
 
 
 def _scalar_or_array(values: list[float]) -> Any:

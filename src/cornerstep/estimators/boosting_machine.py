@@ -116,7 +116,9 @@ class Recipe:
         """
         used = np.flatnonzero(weights > 0)
         learner, groups = learner_for(X[used], labels[used], weights[used])
-        merged = weights[used] if groups is None else np.bincount(groups, weights=weights[used])
+        merged: FloatArray = weights[used]
+        if groups is not None:
+            merged = np.bincount(groups, weights=merged).astype(np.float64, copy=False)
         problem = SoftMargin(merged, self.nu * float(merged.sum()), self.tol)
         solver = BoostingSolver(problem, learner, self.method, self.step, self.secondary, start)
         rounds = problem.rounds_bound() if self.max_iter is None else self.max_iter

@@ -60,7 +60,7 @@ class BoostingSolver:
     """
 
     monotone = False
-    extra_columns = ("edge", "g", "soft_margin", "bound", "hypotheses")
+    extra_columns: tuple[str, ...] = ("edge", "g", "soft_margin", "bound", "hypotheses")
 
     def __init__(
         self,

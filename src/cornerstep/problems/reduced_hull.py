@@ -143,27 +143,31 @@ class ReducedHullProblem:
         following = last if ends_inside else min(last + 1, order.size - 1)
         return 0.5 * float(gradient[order[last]] + gradient[order[following]])
 
-    def machine(self, beta: FloatArray, gradient: FloatArray) -> Machine:
+    def machine(self, beta: FloatArray, gradient: FloatArray, *, solved: bool = True) -> Machine:
         """The classifier of b, scaled to +-1 on its margins; ``gradient`` is h there.
 
-        Reduced hulls: ``C = 2 / (t_+ - t_-)`` with the thresholds of the classes.
+        Reduced hulls: ``C = 2 / (t_+ - t_-)`` with the thresholds of the classes.  Where a run was
+        cut short before b keeps the classes apart, the range of h takes the place of ``t_+ - t_-``.
 
         Raises
         ------
         ValueError
-            If the reduced hulls touch: no hyperplane lies between them.
+            If b is optimal and the reduced hulls touch: no hyperplane lies between them.
         """
         thresholds = self.thresholds(beta, gradient)
         squared_norm = max(float(beta @ (gradient - self.linear)), 0.0)
         total = float(np.abs(beta).sum())
         if self.C is None:
             width = thresholds[0] - thresholds[1]
-            if width <= 0 or squared_norm <= 4 * TOUCHING * self.scale(beta):
+            touching = width <= 0 or squared_norm <= 4 * TOUCHING * self.scale(beta)
+            if touching and solved:
                 raise ValueError(
                     "the reduced convex hulls of the two classes touch, so no hyperplane lies "
                     f"between them at K = {self.K:g}: take a larger nu or K (they shrink the "
                     "hulls) or another kernel"
                 )
+            if touching:
+                width = float(np.ptp(gradient)) or 1.0
             C, middle = 2.0 / width, 0.5 * (thresholds[0] + thresholds[1])
         else:
             C, middle = self.C, thresholds[0]
