@@ -185,16 +185,29 @@ def test_line_search_never_lowers_the_dual_and_is_exact(kind, smoothing, data):
 
 
 @every_loss
-@every_smoothing
-def test_frank_wolfe_gap_bounds_the_smoothed_gap(kind, smoothing):
-    problem = problem_of(kind, smoothing)
-    solver = BatchDescent(problem, "fw")
-    for _ in range(10):
+@pytest.mark.parametrize("rule", ["fw", "fw-open-loop"])
+def test_the_gap_is_the_tighter_one(kind, rule):
+    problem = problem_of(kind, 0.5)
+    solver = BatchDescent(problem, rule)
+    tighter = 0
+    for _ in range(15):
         look = solver.look()
-        gap = problem.losses(solver.dual.image) + 0.5 * solver._square(solver.dual)
-        gap -= solver.dual_value(solver.dual)
-        assert look.gap >= gap - 1e-10
+        P = problem.losses(solver.dual.image) + 0.5 * solver._square(solver.dual)
+        assert look.value == pytest.approx(P, rel=1e-10)
+        assert look.gap == pytest.approx(P - solver.best_dual, abs=1e-10 * P)
+        frank_wolfe = look.extra[1]
+        assert frank_wolfe >= P - solver.dual_value(solver.dual) - 1e-10 * P
+        tighter += frank_wolfe > 1.01 * look.gap
         solver.move()
+    assert tighter >= 3
+
+
+def test_a_smoothed_run_stops_on_the_tighter_gap():
+    model = draw("max-hinge", 0.5).fit(solver="fw", tol=0.1, max_iter=1000)
+    assert model.status_.value == "solved"
+    gaps, values = model.trace_["gap"], model.trace_["value"]
+    assert (gaps[:-1] > 0.1 * values[:-1]).all()
+    assert model.trace_["frank_wolfe_gap"][-1] > 0.15 * values[-1]  # would have gone on
 
 
 @every_loss

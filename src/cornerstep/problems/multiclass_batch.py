@@ -9,6 +9,9 @@ points too.
 - *fw-open-loop*: ``gamma = 2 / (t + 1)``;
 - *projected-gradient*: subgradient steps ``W <- (1 - 1/t) W + W(U)/t``, projected onto the ball
   that holds the optimum.  The average of the vertices is a dual point and proves a gap.
+
+The Frank-Wolfe gap is ``P - D``; with smoothing it only bounds it from above, and the true envelope
+(a projection for each example) gives the tighter gap, on which a run stops.  The trace has both.
 """
 
 from __future__ import annotations
@@ -80,7 +83,7 @@ class BatchDescent:
     """
 
     monotone = False
-    extra_columns: tuple[str, ...] = ("dual",)
+    extra_columns: tuple[str, ...] = ("dual", "frank_wolfe_gap")
 
     def __init__(
         self, problem: MulticlassProblem, rule: str, state: DualState | None = None
@@ -133,47 +136,54 @@ class BatchDescent:
         return state.linear - 0.5 * self._square(state) - 0.5 * self._ridge(state.alpha)
 
     def look(self) -> Look:
-        losses = self._find_corner()
+        losses, vertex_losses = self._find_corner()
         square = self._square(self.primal)
-        if self.rule == "projected-gradient":
-            value = losses + 0.5 * square
-        else:
-            # <grad, x - v> of the dual; with smoothing an upper bound of P - D
-            self._gap = losses + square + self._ridge(self.dual.alpha) - self.dual.linear
-            value = self.dual_value(self.dual) + self._gap
+        # <grad, x - v> of the dual
+        self._gap = vertex_losses + square + self._ridge(self.dual.alpha) - self.dual.linear
         dual = self.dual_value(self.dual)
         if dual > self.best_dual:
             self.best, self.best_dual = self.dual, dual
-        return Look(value, max(value - self.best_dual, 0.0), extra=(self.best_dual,))
+        return self._look(losses + 0.5 * square)
 
-    def _find_corner(self) -> float:
-        """Find the vertices U that the current scores point to; return ``sum s_i Phi``."""
+    def _look(self, value: float) -> Look:
+        frank_wolfe = math.nan if self.rule == "projected-gradient" else self._gap
+        return Look(value, max(value - self.best_dual, 0.0), extra=(self.best_dual, frank_wolfe))
+
+    def _find_corner(self) -> tuple[float, float]:
+        """Find the vertices U that the current scores point to.
+
+        Returns ``sum s_i Phi_mu`` there, and ``sum s_i Phi`` at the scores ``W'x_i + mu alpha_i``
+        at which Frank-Wolfe looks for its vertices.
+        """
         problem, examples = self.problem, self.problem.examples
         alpha = np.zeros((examples.n if self._keeps_duals else 0, problem.n_classes))
         image = examples.empty_image(problem.n_classes)
-        losses = linear = 0.0
-        envelope = self.rule == "projected-gradient" and problem.smoothing
+        losses = vertex_losses = linear = 0.0
         for block in problem.blocks():
             scores = examples.scores(block, self.primal.image)
-            if envelope:
-                loss, labels = problem.loss.rows(block), problem.labels[block]
+            loss, labels = problem.loss.rows(block), problem.labels[block]
+            scales = problem.scales[block]
+            if problem.smoothing and self.rule == "projected-gradient":
                 corner = loss.dual_point(scores, labels, problem.smoothing)
-                shifted = scores + loss.deltas(labels, problem.n_classes)
-                weight = problem.scales[block, None] * corner
-                losses -= float((weight * shifted).sum())
+                deltas = loss.deltas(labels, problem.n_classes)
+                weight = scales[:, None] * corner
+                losses -= float((weight * (scores + deltas)).sum())
                 losses -= 0.5 * problem.smoothing * float((weight * corner).sum())
-                linear -= float((weight * (shifted - scores)).sum())
+                linear -= float((weight * deltas).sum())
             else:
-                corner = scores
-                here = self.dual.alpha[block] if problem.smoothing else self.dual.alpha[:0]
+                here = self.dual.alpha[:0]
+                if problem.smoothing:
+                    losses += float(scales @ loss.envelope(scores, labels, problem.smoothing))
+                    here = self.dual.alpha[block]
+                corner = scores  # overwritten
                 part, costs = kernels.corners(corner, block.start, problem.record, here)
-                losses += part
+                vertex_losses += part
                 linear += costs
             if self._keeps_duals:
                 alpha[block] = corner
-            examples.add_image(image, block, problem.scales[block, None] * corner)
+            examples.add_image(image, block, scales[:, None] * corner)
         self._corner = DualState(image, linear, alpha)
-        return losses
+        return (losses if problem.smoothing else vertex_losses), vertex_losses
 
     def move(self) -> Move:
         self.t += 1
@@ -201,5 +211,4 @@ class BatchDescent:
     def certify(self, point: DualState) -> Look:
         """P of the point from the data in float64, against the best dual value."""
         self.primal = point
-        value = self.problem.losses(point.image) + 0.5 * self._square(point)
-        return Look(value, max(value - self.best_dual, 0.0), extra=(self.best_dual,))
+        return self._look(self.problem.losses(point.image) + 0.5 * self._square(point))
