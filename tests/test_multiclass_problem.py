@@ -268,6 +268,24 @@ def test_open_loop_steps():
 
 
 @every_smoothing
+@pytest.mark.parametrize(("solver", "lead"), [("fw-open-loop", 2), ("projected-gradient", 1)])
+def test_a_warm_start_goes_on_with_the_schedule(solver, lead, smoothing):
+    problem = draw("max-hinge", smoothing)
+    model = problem.estimator(solver=solver, tol=0, max_iter=20, warm_start=True)
+    data = problem.X, problem.y, problem.weight
+    model.fit(*data)
+    dual = model.trace_["dual"][-1]
+    model.set_params(max_iter=3).fit(*data)
+    assert np.allclose(model.trace_["step"][1:], lead / (lead + np.arange(20, 23)))
+    if solver == "fw-open-loop":  # the same iterates as in one run
+        cold = problem.estimator(solver=solver, tol=0, max_iter=23).fit(*data)
+        assert np.allclose(model.trace_["value"], cold.trace_["value"][20:], rtol=1e-10)
+    assert model.dual_objective_ >= 0.8 * dual
+    model.set_params(C=1.1 * problem.C, max_iter=1).fit(*data)
+    assert np.allclose(model.trace_["step"][1:], [lead / (lead + 23)])
+
+
+@every_smoothing
 def test_projected_gradient_stays_in_the_ball_and_converges(smoothing):
     problem = problem_of("max-hinge", smoothing)
     solver = BatchDescent(problem, "projected-gradient")

@@ -35,6 +35,7 @@ class DualState(NamedTuple):
     image: FloatArray
     linear: float
     alpha: FloatArray  # one row an example, not scaled by s_i
+    count: int = 0  # of the steps that led here: the schedules go on from it
 
     def towards(self, other: DualState, step: float) -> DualState:
         """``(1 - step) self + step other``."""
@@ -42,6 +43,7 @@ class DualState(NamedTuple):
             self.image + step * (other.image - self.image),
             self.linear + step * (other.linear - self.linear),
             self.alpha + step * (other.alpha - self.alpha) if self.alpha.size else self.alpha,
+            self.count + 1,
         )
 
 
@@ -60,14 +62,14 @@ def carried(problem: MulticlassProblem, state: DualState, scales: FloatArray) ->
         factors = problem.scales / scales
         if np.ptp(factors) > 1e-12 * factors[0]:
             return None
-        return DualState(factors[0] * state.image, factors[0] * state.linear, state.alpha)
+        return state._replace(image=factors[0] * state.image, linear=factors[0] * state.linear)
     image, linear = problem.examples.empty_image(problem.n_classes), 0.0
     for block in problem.blocks():
         coefficients = problem.scales[block, None] * state.alpha[block]
         deltas = problem.loss.rows(block).deltas(problem.labels[block], problem.n_classes)
         problem.examples.add_image(image, block, coefficients)
         linear -= float(np.vdot(coefficients, deltas))
-    return DualState(image, linear, state.alpha)
+    return state._replace(image=image, linear=linear)
 
 
 class BatchDescent:
@@ -79,7 +81,7 @@ class BatchDescent:
     rule : str
         One of ``RULES``.
     state : DualState, optional
-        Where to start.
+        Where to start; steps go on from its count.
     """
 
     monotone = False
@@ -102,7 +104,6 @@ class BatchDescent:
         if rule == "projected-gradient":
             self._radius = math.sqrt(problem.losses(nothing.image))  # |W*|² <= P(0)
         self._gap = 0.0
-        self.t = 0
 
     @property
     def point(self) -> DualState:
@@ -186,19 +187,21 @@ class BatchDescent:
         return (losses if problem.smoothing else vertex_losses), vertex_losses
 
     def move(self) -> Move:
-        self.t += 1
+        t = self.dual.count + 1
         if self.rule == "projected-gradient":
-            step = 1.0 / self.t
+            step = 1.0 / t
             self.dual = self.dual.towards(self._corner, step)
             primal = self.primal.towards(self._corner, step)
             norm = math.sqrt(self._square(primal))
             if norm > self._radius:
                 shrink = self._radius / norm
-                primal = DualState(shrink * primal.image, 0.0, shrink * primal.alpha)
+                primal = primal._replace(
+                    image=shrink * primal.image, linear=0.0, alpha=shrink * primal.alpha
+                )
             self.primal = primal
             return Move(step, "subgradient")
         if self.rule == "fw-open-loop":
-            step = 2.0 / (self.t + 1)
+            step = 2.0 / (t + 1)
         else:
             change = DualState(
                 self._corner.image - self.dual.image, 0.0, self._corner.alpha - self.dual.alpha
