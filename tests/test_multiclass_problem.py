@@ -314,6 +314,69 @@ def test_block_from_any_feasible_pool():
     assert outcome.look.value == pytest.approx(optimum("usunier"), rel=1e-8)
 
 
+# -- rounded products ------------------------------------------------------------------------------
+
+
+def rounded(seed, shift, data):
+    """Float32 data, with a shift far from 0 so that sums cancel."""
+    rng = np.random.default_rng(seed)
+    n, d, m = 300, 40, 2 + seed % 3
+    y = np.append(np.arange(m), rng.integers(0, m, n - m))
+    X = rng.standard_normal((m, d))[y] + rng.standard_normal((n, d)) + shift
+    return data(X.astype(np.float32)), y
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("smoothing", [0.0, 0.3])
+@pytest.mark.parametrize("data", [np.asarray, sp.csr_array])
+def test_dual_value_is_below_the_exact_one(rule, smoothing, data):
+    X, y = rounded(1, 10.0, data)
+    examples = Examples(X)
+    scales = np.random.default_rng(0).random(y.size)
+    problem = MulticlassProblem(examples, y, 3, MaxHinge(), scales, smoothing)
+    corner, add_image = np.zeros((y.size, 3)), examples.add_image
+
+    def recorded(image, block, coefficients):
+        corner[block] = coefficients
+        add_image(image, block, coefficients)
+
+    examples.add_image = recorded
+    solver = BatchDescent(problem, rule)
+    A = np.zeros_like(corner)
+    dense = examples.data.astype(float)
+    above = 0
+    for _ in range(25):
+        solver.look()
+        W = A.T @ dense
+        ridge = smoothing * (A**2 / scales[:, None]).sum()
+        D = -(A * (np.arange(3) != y[:, None])).sum() - 0.5 * ((W**2).sum() + ridge)
+        value = solver.dual_value(solver.dual)
+        assert value <= D + 1e-13 * (W**2).sum()
+        square = solver._square(solver.dual)
+        assert D - value <= 2e-5 * (square + abs(D))
+        naive = solver.dual.linear - 0.5 * square - 0.5 * solver._ridge(solver.dual.alpha)
+        above += naive > D  # what it would be without the margin
+        move = solver.move()
+        A += move.step * (corner - A)
+    assert above > 0
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("data", [np.asarray, sp.csr_array])
+def test_rounding_never_makes_a_gap_too_small(seed, data):
+    X, y = rounded(seed, 3.0, data)
+    C = [1e-7, 1e-5, 1e-3][seed % 3]  # for the smallest the first vertex is the optimum
+    exact = MulticlassSVC(C=C, tol=1e-11, fit_intercept=False, random_state=0)
+    best = exact.fit(X.astype(np.float64), y)
+    assert best.relative_gap_ <= 1e-11
+    for solver in RULES:
+        model = MulticlassSVC(solver=solver, C=C, tol=1e-5, max_iter=40, fit_intercept=False)
+        model.fit(X, y)
+        assert model.dual_objective_ <= best.objective_
+        assert model.gap_ >= model.objective_ - best.objective_
+        assert (model.trace_["dual"] <= best.objective_).all()
+
+
 # -- sizes and shapes ------------------------------------------------------------------------------
 
 
