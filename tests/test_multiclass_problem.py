@@ -130,7 +130,8 @@ def test_certificate_with_a_kernel(smoothing, solver, max_iter, size):
     problem = replace(problem, X=size * problem.X, C=20.0)
     K = problem.X @ problem.X.T
     model = problem.fit("gram", solver=solver, tol=1e-9, max_iter=max_iter)
-    machine = np.asarray(model._machine.todense())
+    machine = np.zeros((N, problem.rho.size))
+    machine[model.support_] = model._machine.toarray()
     scores = model.decision_function(K)
     assert np.allclose(scores, K @ machine)
     value = primal(problem, scores, float((machine * scores).sum()))
@@ -160,9 +161,9 @@ def test_frank_wolfe_gap_is_the_duality_gap(kind, data):
     solver = BatchDescent(problem, "fw")
     for _ in range(30):
         look = solver.look()
-        square = solver._square(solver.dual)
-        P = problem.losses(solver.dual.image) + 0.5 * square
-        gap = P - solver.dual_value(solver.dual)
+        square = solver._square(solver.state)
+        P = problem.losses(solver.state.image) + 0.5 * square
+        gap = P - solver.dual_value(solver.state)
         assert solver._gap == pytest.approx(gap, rel=1e-10, abs=1e-10 * P)
         assert look.value == pytest.approx(P, rel=1e-10)
         solver.move()
@@ -175,9 +176,9 @@ def test_line_search_never_lowers_the_dual_and_is_exact(kind, smoothing, data):
     solver = BatchDescent(problem_of(kind, smoothing, data), "fw")
     for _ in range(30):
         solver.look()
-        here = solver.dual
+        here = solver.state
         move = solver.move()
-        value = solver.dual_value(solver.dual)
+        value = solver.dual_value(solver.state)
         assert value >= solver.dual_value(here) - 1e-12 * abs(value)
         for step in (0.99 * move.step, min(1.01 * move.step, 1.0)):
             other = here.towards(solver._corner, step)
@@ -192,11 +193,11 @@ def test_the_gap_is_the_tighter_one(kind, rule):
     tighter = 0
     for _ in range(15):
         look = solver.look()
-        P = problem.losses(solver.dual.image) + 0.5 * solver._square(solver.dual)
+        P = problem.losses(solver.state.image) + 0.5 * solver._square(solver.state)
         assert look.value == pytest.approx(P, rel=1e-10)
         assert look.gap == pytest.approx(P - solver.best_dual, abs=1e-10 * P)
         frank_wolfe = look.extra[1]
-        assert frank_wolfe >= P - solver.dual_value(solver.dual) - 1e-10 * P
+        assert frank_wolfe >= P - solver.dual_value(solver.state) - 1e-10 * P
         tighter += frank_wolfe > 1.01 * look.gap
         solver.move()
     assert tighter >= 3
@@ -253,7 +254,7 @@ def test_dual_points_and_image_stay_together(rule, smoothing):
     problem = problem_of("weighted-top-k", smoothing, "gram")
     solver = BatchDescent(problem, rule)
     run(solver, Stopping(0.0, 1e-9, 25))
-    for state in (solver.dual, solver.primal, solver.best):
+    for state in (solver.state, solver.primal, solver.best):
         image = problem.examples.image(problem.scales[:, None] * state.alpha)
         assert np.allclose(state.image, image)
         assert np.isfinite(problem.loss.conjugate(-state.alpha, problem.labels)).all()
@@ -289,14 +290,14 @@ def test_a_warm_start_goes_on_with_the_schedule(solver, lead, smoothing):
 def test_projected_gradient_stays_in_the_ball_and_converges(smoothing):
     problem = problem_of("max-hinge", smoothing)
     solver = BatchDescent(problem, "projected-gradient")
-    radius = np.sqrt(problem.losses(np.zeros_like(solver.dual.image)))
+    radius = np.sqrt(problem.losses(np.zeros_like(solver.state.image)))
     best = np.inf
     for _ in range(2000):
         best = min(best, solver.look().value)
         solver.move()
         assert solver._square(solver.primal) <= radius**2 * (1 + 1e-12)
     assert best == pytest.approx(optimum("max-hinge", smoothing), rel=1e-3)
-    again = BatchDescent(problem, "projected-gradient", solver.dual)
+    again = BatchDescent(problem, "projected-gradient", solver.state)
     again.look()
     assert again._radius == pytest.approx(radius)  # sqrt(P(W)) would leave the optimum outside
 
@@ -350,11 +351,11 @@ def test_dual_value_is_below_the_exact_one(rule, smoothing, data):
         W = A.T @ dense
         ridge = smoothing * (A**2 / scales[:, None]).sum()
         D = -(A * (np.arange(3) != y[:, None])).sum() - 0.5 * ((W**2).sum() + ridge)
-        value = solver.dual_value(solver.dual)
+        value = solver.dual_value(solver.state)
         assert value <= D + 1e-13 * (W**2).sum()
-        square = solver._square(solver.dual)
+        square = solver._square(solver.state)
         assert D - value <= 2e-5 * (square + abs(D))
-        naive = solver.dual.linear - 0.5 * square - 0.5 * solver._ridge(solver.dual.alpha)
+        naive = solver.state.linear - 0.5 * square - 0.5 * solver._ridge(solver.state.alpha)
         above += naive > D  # what it would be without the margin
         move = solver.move()
         A += move.step * (corner - A)

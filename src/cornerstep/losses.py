@@ -281,6 +281,15 @@ def make_loss(
     per_example: bool = False,
 ) -> Loss:
     """The loss of that name (see ``LOSSES``), or the loss itself."""
+    for option, given, of in (
+        ("costs", costs, ("cost-sensitive",)),
+        ("rho", rho, ("weighted-top-k", "weighted-usunier")),
+    ):
+        if given is not None and (isinstance(name, Loss) or (name in LOSSES and name not in of)):
+            raise ValueError(
+                f"{option} must be None with loss={name!r}, got an array of shape "
+                f"{np.shape(given)}: only {' and '.join(of)} take {option}"
+            )
     if isinstance(name, Loss):
         return name
     if name in ("weighted-top-k", "weighted-usunier") and rho is None:

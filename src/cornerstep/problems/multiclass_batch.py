@@ -154,9 +154,9 @@ class BatchDescent:
         self._keeps_duals = keeps_duals(problem)
         self._probes = Probes(problem)
         nothing = Gathering(problem, self._probes).state()
-        self.dual = nothing if state is None else state
-        self.primal = self.dual  # where P is taken; Pegasos parts the two
-        self.best, self.best_dual = self.dual, self.dual_value(self.dual)
+        self.state = nothing if state is None else state
+        self.primal = self.state  # where P is taken; Pegasos parts the two
+        self.best, self.best_dual = self.state, self.dual_value(self.state)
         self._corner = nothing
         self._radius = math.inf
         if rule == "projected-gradient":
@@ -201,10 +201,10 @@ class BatchDescent:
         losses, vertex_losses = self._find_corner()
         square = self._square(self.primal)
         # <grad, x - v> of the dual
-        self._gap = vertex_losses + square + self._ridge(self.dual.alpha) - self.dual.linear
-        dual = self.dual_value(self.dual)
+        self._gap = vertex_losses + square + self._ridge(self.state.alpha) - self.state.linear
+        dual = self.dual_value(self.state)
         if dual > self.best_dual:
-            self.best, self.best_dual = self.dual, dual
+            self.best, self.best_dual = self.state, dual
         return self._look(losses + 0.5 * square)
 
     def _look(self, value: float) -> Look:
@@ -232,10 +232,10 @@ class BatchDescent:
                 losses -= 0.5 * problem.smoothing * float((weight * corner).sum())
                 gathering.linear -= float((weight * deltas).sum())
             else:
-                here = self.dual.alpha[:0]
+                here = self.state.alpha[:0]
                 if problem.smoothing:
                     losses += float(scales @ loss.envelope(scores, labels, problem.smoothing))
-                    here = self.dual.alpha[block]
+                    here = self.state.alpha[block]
                 corner = scores  # overwritten
                 part, costs = kernels.corners(corner, block.start, problem.record, here)
                 vertex_losses += part
@@ -245,10 +245,10 @@ class BatchDescent:
         return (losses if problem.smoothing else vertex_losses), vertex_losses
 
     def move(self) -> Move:
-        t = self.dual.steps + 1
+        t = self.state.steps + 1
         if self.rule == "projected-gradient":
             step = 1.0 / t
-            self.dual = self.dual.towards(self._corner, step)
+            self.state = self.state.towards(self._corner, step)
             primal = self.primal.towards(self._corner, step)
             norm = math.sqrt(self._square(primal))
             if norm > self._radius:
@@ -261,13 +261,13 @@ class BatchDescent:
         if self.rule == "fw-open-loop":
             step = 2.0 / (t + 1)
         else:
-            change = self.dual._replace(
-                image=self._corner.image - self.dual.image,
-                alpha=self._corner.alpha - self.dual.alpha,
+            change = self.state._replace(
+                image=self._corner.image - self.state.image,
+                alpha=self._corner.alpha - self.state.alpha,
             )
             curvature = self._square(change) + self._ridge(change.alpha)
             step = min(1.0, self._gap / curvature) if curvature > 0 else 1.0
-        self.dual = self.primal = self.dual.towards(self._corner, step)
+        self.state = self.primal = self.state.towards(self._corner, step)
         return Move(step, "fw")
 
     def certify(self, point: DualState) -> Look:
