@@ -223,7 +223,7 @@ class MulticlassSVC(ClassifierMixin, BaseEstimator):
         if self.kernel == "linear":
             if self.fit_intercept:
                 rows = with_constant(rows, self.intercept_scaling)
-            return Examples(rows, single=self.solver in ("auto", "block"))
+            return Examples(rows, sweeps=self.solver in ("auto", "block"))
         gamma = 1.0
         if self.kernel == "precomputed":
             if X.shape[0] != X.shape[1]:

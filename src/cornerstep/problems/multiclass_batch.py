@@ -234,7 +234,7 @@ class BatchDescent:
             else:
                 here = self.state.alpha[:0]
                 if problem.smoothing:
-                    losses += float(scales @ loss.envelope(scores, labels, problem.smoothing))
+                    losses += float(problem.block_losses(block, scores).sum())
                     here = self.state.alpha[block]
                 corner = scores  # overwritten
                 part, costs = kernels.corners(corner, block.start, problem.record, here)

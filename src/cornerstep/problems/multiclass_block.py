@@ -144,6 +144,8 @@ class BlockAscent:
                 scores = np.zeros((block.stop - block.start, self.problem.n_classes))
             else:
                 scores = examples.scores(block, self.image)
+            if self.problem.smoothing:
+                losses[block] = self.problem.block_losses(block, scores)
             kernels.scan(
                 scores, block.start, self.pool, record,
                 self._extra_classes, self._found, self._n_found, losses, slopes,
