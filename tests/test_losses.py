@@ -527,7 +527,9 @@ def test_input_is_left_alone(rng):
 
 
 def test_losses_by_name(rng):
-    made = [make_loss(name, k=3, rho=[2, 1], costs=1 - np.eye(4)) for name in LOSSES]
+    options = {"cost-sensitive": {"costs": 1 - np.eye(4)}}
+    options |= {name: {"rho": [2, 1]} for name in ("weighted-top-k", "weighted-usunier")}
+    made = [make_loss(name, k=3, **options.get(name, {})) for name in LOSSES]
     classes = [MaxHinge, CostSensitive, TopK, Usunier, WeightedTopK, WeightedUsunier]
     assert [type(loss) for loss in made] == classes
     assert [loss.rho.size for loss in made] == [1, 1, 3, 3, 2, 2]

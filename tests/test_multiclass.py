@@ -135,7 +135,7 @@ def test_gamma_scale_in_single_precision(iris, data):
     # a mean far from 0: the variance must not drown in rounding
     X = (iris[0] + (1000 if data is np.asarray else 5)).astype(np.float32)
     model = MulticlassSVC(kernel="rbf").fit(data(X), iris[1])
-    assert model._gamma == pytest.approx(1 / (4 * X.astype(float).var()), rel=1e-4)
+    assert model._kernel.gamma == pytest.approx(1 / (4 * X.astype(float).var()), rel=1e-4)
 
 
 def test_polynomial_kernel_has_the_parameters_of_svc(iris):
@@ -145,6 +145,88 @@ def test_polynomial_kernel_has_the_parameters_of_svc(iris):
     gram = exact(kernel="precomputed").fit((0.5 * X @ X.T + 1) ** 2, y)
     assert model.objective_ == pytest.approx(gram.objective_, rel=1e-8)
     assert model.score(X, y) == pytest.approx(SVC(**parameters).fit(X, y).score(X, y), abs=0.03)
+
+
+INDEFINITE = {
+    "sigmoid": {"kernel": "sigmoid", "gamma": 1.0, "coef0": -1.0},
+    "callable": {"kernel": lambda A, B: -rbf_kernel(A, B)},
+    "poly": {"kernel": "poly", "degree": 2, "coef0": -1.0, "gamma": 1.0},
+}
+
+
+@pytest.mark.parametrize("kernel", INDEFINITE)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_kernel_must_be_positive_semidefinite(iris, kernel, dtype):
+    X, y = iris[0].astype(dtype), iris[1]
+    with pytest.raises(ValueError, match=r"kernel=.* positive semidefinite .* eigenvalue of -"):
+        MulticlassSVC(fit_intercept=False, **INDEFINITE[kernel]).fit(X, y)
+
+
+def test_a_precomputed_kernel_must_be_positive_semidefinite(iris):
+    X, y = iris
+    model = MulticlassSVC(kernel="precomputed", fit_intercept=False)
+    K = X @ X.T
+    model.fit(K, y)  # rank 4: eigenvalues of 0 are -1e-14 by rounding
+    K[np.diag_indices(150)] -= 1e-6
+    with pytest.raises(ValueError, match=r"kernel='precomputed'.* eigenvalue of -1e-06: it may be"):
+        model.fit(K, y)
+    with pytest.raises(ValueError, match=r"kernel='precomputed' must be symmetric.* up to 0\.25"):
+        model.fit(X @ X.T + 0.25 * (np.arange(150) == 3), y)
+    weight = np.ones(150)
+    weight[-1] = 0  # the offending example is left out
+    K = X @ X.T
+    K[-1, -1] = -1.0
+    model.fit(K, y, sample_weight=weight)
+    with pytest.raises(ValueError, match="positive semidefinite"):
+        model.fit(K, y)
+
+
+def test_a_callable_kernel_must_give_a_matrix(iris):
+    with pytest.raises(ValueError, match=r"kernel=.* of shape \(150, 150\)"):
+        MulticlassSVC(kernel=lambda A, B: A @ B[:10].T).fit(*iris)
+    with pytest.raises(ValueError, match=r"kernel=.* must give finite numbers"):
+        MulticlassSVC(kernel=lambda A, B: np.nan * A @ B.T).fit(*iris)
+
+
+def test_sigmoid_kernel_where_it_is_one(iris):
+    X, y = iris[0][::10], iris[1][::10]
+    K = np.tanh(0.01 * X @ X.T + 0.5)
+    K = K + 0.1 * np.eye(15)
+    model = exact(kernel="precomputed").fit(K, y)
+    assert model.status_ is Status.SOLVED
+    single = X[[0, 7, 14]]
+    assert np.linalg.eigvalsh(np.tanh(0.01 * single @ single.T))[0] > 0
+    sigmoid = exact(kernel="sigmoid", gamma=0.01).fit(single, y[[0, 7, 14]])
+    assert sigmoid.status_ is Status.SOLVED
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "poly", rbf_kernel])
+@pytest.mark.parametrize("data", [np.array, sp.csr_array])
+@pytest.mark.parametrize("solver", ["block", "fw"])
+@quiet
+def test_predictions_do_not_depend_on_the_training_array(iris, kernel, data, solver):
+    X, y = data(iris[0]), iris[1]
+    weight = np.where(np.arange(150) % 5, 1.0, 0.0)
+    model = MulticlassSVC(kernel=kernel, solver=solver, max_iter=20, random_state=0)
+    model.fit(X, y, sample_weight=weight)
+    new = data(iris[0] + 0.1)
+    before = model.decision_function(new)
+    (X.data if sp.issparse(X) else X)[:] = 0
+    assert np.array_equal(model.decision_function(new), before)
+    assert model._support_rows.shape == (model.support_.size, 4)
+    assert 0 < model.support_.size < 150
+    assert (weight[model.support_] > 0).all()
+    if solver == "block":
+        assert set(model.support_) <= set(np.flatnonzero(abs(model.dual_coef_).sum(axis=1)))
+    model.set_params(kernel="linear").fit(new, y)
+    assert not hasattr(model, "support_")
+
+
+@quiet
+def test_a_kernel_machine_without_support(iris):
+    model = MulticlassSVC(kernel="rbf", max_iter=0).fit(*iris)
+    assert model.support_.size == 0
+    assert np.array_equal(model.decision_function(iris[0]), np.zeros((150, 3)))
 
 
 @pytest.mark.parametrize("scaling", [1.0, 5.0])
@@ -365,6 +447,20 @@ def test_refit_of_the_same_problem(iris, kernel, smoothing, solver):
     assert first.status_ is Status.SOLVED
     assert first.n_iter_ <= max(2, rounds // 5)
     assert first.objective_ == pytest.approx(value, abs=gap)
+
+
+@pytest.mark.parametrize("solver", ["block", "fw"])
+@quiet
+def test_the_dual_state_is_kept_for_a_warm_start_only(iris, solver):
+    model = MulticlassSVC(solver=solver, max_iter=5, random_state=0).fit(*iris)
+    assert model._state is None
+    warm = clone(model).set_params(warm_start=True).fit(*iris)
+    again = pickle.loads(pickle.dumps(warm))
+    assert again._state is not None
+    dual = warm.trace_["dual"][-1]
+    assert again.fit(*iris).trace_["dual"][0] >= dual - 1e-6 * abs(dual)
+    again.set_params(warm_start=False).fit(*iris)
+    assert again._state is None
 
 
 CHANGES = {
@@ -642,6 +738,14 @@ def test_clone_and_pickle(iris, solver, kernel):
         ({"loss": "weighted-usunier", "rho": [1, 2]}, "rho must be a decreasing sequence"),
         ({"loss": "weighted-usunier", "rho": [3, 2, 1]}, "shorter rho"),
         ({"loss": "cost-sensitive"}, "needs costs"),
+        *[
+            ({"loss": loss, "costs": np.ones((3, 3))}, "costs must be None with loss=")
+            for loss in ("max-hinge", "top-k", "weighted-usunier", TopK(2))
+        ],
+        *[
+            ({"loss": loss, "rho": [1.0]}, "rho must be None with loss=.* weighted-top-k and")
+            for loss in ("max-hinge", "cost-sensitive", "usunier", TopK(2))
+        ],
         *[
             ({"loss": "cost-sensitive", "costs": np.ones(shape)}, "costs must")
             for shape in [(), (3,), (150,), (2, 3), (3, 2), (150, 2), (149, 3)]

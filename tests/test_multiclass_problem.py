@@ -130,7 +130,8 @@ def test_certificate_with_a_kernel(smoothing, solver, max_iter, size):
     problem = replace(problem, X=size * problem.X, C=20.0)
     K = problem.X @ problem.X.T
     model = problem.fit("gram", solver=solver, tol=1e-9, max_iter=max_iter)
-    machine = np.asarray(model._machine.todense())
+    machine = np.zeros((N, problem.rho.size))
+    machine[model.support_] = model._machine.toarray()
     scores = model.decision_function(K)
     assert np.allclose(scores, K @ machine)
     value = primal(problem, scores, float((machine * scores).sum()))
@@ -160,9 +161,9 @@ def test_frank_wolfe_gap_is_the_duality_gap(kind, data):
     solver = BatchDescent(problem, "fw")
     for _ in range(30):
         look = solver.look()
-        square = solver._square(solver.dual)
-        P = problem.losses(solver.dual.image) + 0.5 * square
-        gap = P - solver.dual_value(solver.dual)
+        square = solver._square(solver.state)
+        P = problem.losses(solver.state.image) + 0.5 * square
+        gap = P - solver.dual_value(solver.state)
         assert solver._gap == pytest.approx(gap, rel=1e-10, abs=1e-10 * P)
         assert look.value == pytest.approx(P, rel=1e-10)
         solver.move()
@@ -175,9 +176,9 @@ def test_line_search_never_lowers_the_dual_and_is_exact(kind, smoothing, data):
     solver = BatchDescent(problem_of(kind, smoothing, data), "fw")
     for _ in range(30):
         solver.look()
-        here = solver.dual
+        here = solver.state
         move = solver.move()
-        value = solver.dual_value(solver.dual)
+        value = solver.dual_value(solver.state)
         assert value >= solver.dual_value(here) - 1e-12 * abs(value)
         for step in (0.99 * move.step, min(1.01 * move.step, 1.0)):
             other = here.towards(solver._corner, step)
@@ -185,16 +186,29 @@ def test_line_search_never_lowers_the_dual_and_is_exact(kind, smoothing, data):
 
 
 @every_loss
-@every_smoothing
-def test_frank_wolfe_gap_bounds_the_smoothed_gap(kind, smoothing):
-    problem = problem_of(kind, smoothing)
-    solver = BatchDescent(problem, "fw")
-    for _ in range(10):
+@pytest.mark.parametrize("rule", ["fw", "fw-open-loop"])
+def test_the_gap_is_the_tighter_one(kind, rule):
+    problem = problem_of(kind, 0.5)
+    solver = BatchDescent(problem, rule)
+    tighter = 0
+    for _ in range(15):
         look = solver.look()
-        gap = problem.losses(solver.dual.image) + 0.5 * solver._square(solver.dual)
-        gap -= solver.dual_value(solver.dual)
-        assert look.gap >= gap - 1e-10
+        P = problem.losses(solver.state.image) + 0.5 * solver._square(solver.state)
+        assert look.value == pytest.approx(P, rel=1e-10)
+        assert look.gap == pytest.approx(P - solver.best_dual, abs=1e-10 * P)
+        frank_wolfe = look.extra[1]
+        assert frank_wolfe >= P - solver.dual_value(solver.state) - 1e-10 * P
+        tighter += frank_wolfe > 1.01 * look.gap
         solver.move()
+    assert tighter >= 3
+
+
+def test_a_smoothed_run_stops_on_the_tighter_gap():
+    model = draw("max-hinge", 0.5).fit(solver="fw", tol=0.1, max_iter=1000)
+    assert model.status_.value == "solved"
+    gaps, values = model.trace_["gap"], model.trace_["value"]
+    assert (gaps[:-1] > 0.1 * values[:-1]).all()
+    assert model.trace_["frank_wolfe_gap"][-1] > 0.15 * values[-1]  # would have gone on
 
 
 @every_loss
@@ -212,8 +226,9 @@ def test_block_trace_is_monotone(kind, smoothing, data):
 
 @every_loss
 @every_smoothing
-def test_rounded_sweeps_leave_trace_and_certificate_sound(kind, smoothing):
+def test_rounded_sweeps_leave_trace_and_certificate_sound(kind, smoothing, monkeypatch):
     """The estimator reads float32 until the gap is small: a trace that exact, a certificate not."""
+    monkeypatch.setattr("cornerstep.problems.examples._LARGE", 0)
     problem = draw(kind, smoothing)
     model = problem.fit("dense", solver="block", tol=1e-9)
     dual = model.trace_["dual"]
@@ -240,7 +255,7 @@ def test_dual_points_and_image_stay_together(rule, smoothing):
     problem = problem_of("weighted-top-k", smoothing, "gram")
     solver = BatchDescent(problem, rule)
     run(solver, Stopping(0.0, 1e-9, 25))
-    for state in (solver.dual, solver.primal, solver.best):
+    for state in (solver.state, solver.primal, solver.best):
         image = problem.examples.image(problem.scales[:, None] * state.alpha)
         assert np.allclose(state.image, image)
         assert np.isfinite(problem.loss.conjugate(-state.alpha, problem.labels)).all()
@@ -255,17 +270,35 @@ def test_open_loop_steps():
 
 
 @every_smoothing
+@pytest.mark.parametrize(("solver", "lead"), [("fw-open-loop", 2), ("projected-gradient", 1)])
+def test_a_warm_start_goes_on_with_the_schedule(solver, lead, smoothing):
+    problem = draw("max-hinge", smoothing)
+    model = problem.estimator(solver=solver, tol=0, max_iter=20, warm_start=True)
+    data = problem.X, problem.y, problem.weight
+    model.fit(*data)
+    dual = model.trace_["dual"][-1]
+    model.set_params(max_iter=3).fit(*data)
+    assert np.allclose(model.trace_["step"][1:], lead / (lead + np.arange(20, 23)))
+    if solver == "fw-open-loop":  # the same iterates as in one run
+        cold = problem.estimator(solver=solver, tol=0, max_iter=23).fit(*data)
+        assert np.allclose(model.trace_["value"], cold.trace_["value"][20:], rtol=1e-10)
+    assert model.dual_objective_ >= 0.8 * dual
+    model.set_params(C=1.1 * problem.C, max_iter=1).fit(*data)
+    assert np.allclose(model.trace_["step"][1:], [lead / (lead + 23)])
+
+
+@every_smoothing
 def test_projected_gradient_stays_in_the_ball_and_converges(smoothing):
     problem = problem_of("max-hinge", smoothing)
     solver = BatchDescent(problem, "projected-gradient")
-    radius = np.sqrt(problem.losses(np.zeros_like(solver.dual.image)))
+    radius = np.sqrt(problem.losses(np.zeros_like(solver.state.image)))
     best = np.inf
     for _ in range(2000):
         best = min(best, solver.look().value)
         solver.move()
         assert solver._square(solver.primal) <= radius**2 * (1 + 1e-12)
     assert best == pytest.approx(optimum("max-hinge", smoothing), rel=1e-3)
-    again = BatchDescent(problem, "projected-gradient", solver.dual)
+    again = BatchDescent(problem, "projected-gradient", solver.state)
     again.look()
     assert again._radius == pytest.approx(radius)  # sqrt(P(W)) would leave the optimum outside
 
@@ -281,6 +314,69 @@ def test_block_from_any_feasible_pool():
     solver = BlockAscent(problem, rng, 1e-9, pool)
     outcome = run(solver, Stopping(0.0, 1e-9, 200))
     assert outcome.look.value == pytest.approx(optimum("usunier"), rel=1e-8)
+
+
+# -- rounded products ------------------------------------------------------------------------------
+
+
+def rounded(seed, shift, data):
+    """Float32 data, with a shift far from 0 so that sums cancel."""
+    rng = np.random.default_rng(seed)
+    n, d, m = 300, 40, 2 + seed % 3
+    y = np.append(np.arange(m), rng.integers(0, m, n - m))
+    X = rng.standard_normal((m, d))[y] + rng.standard_normal((n, d)) + shift
+    return data(X.astype(np.float32)), y
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("smoothing", [0.0, 0.3])
+@pytest.mark.parametrize("data", [np.asarray, sp.csr_array])
+def test_dual_value_is_below_the_exact_one(rule, smoothing, data):
+    X, y = rounded(1, 10.0, data)
+    examples = Examples(X)
+    scales = np.random.default_rng(0).random(y.size)
+    problem = MulticlassProblem(examples, y, 3, MaxHinge(), scales, smoothing)
+    corner, add_image = np.zeros((y.size, 3)), examples.add_image
+
+    def recorded(image, block, coefficients):
+        corner[block] = coefficients
+        add_image(image, block, coefficients)
+
+    examples.add_image = recorded
+    solver = BatchDescent(problem, rule)
+    A = np.zeros_like(corner)
+    dense = examples.data.astype(float)
+    above = 0
+    for _ in range(25):
+        solver.look()
+        W = A.T @ dense
+        ridge = smoothing * (A**2 / scales[:, None]).sum()
+        D = -(A * (np.arange(3) != y[:, None])).sum() - 0.5 * ((W**2).sum() + ridge)
+        value = solver.dual_value(solver.state)
+        assert value <= D + 1e-13 * (W**2).sum()
+        square = solver._square(solver.state)
+        assert D - value <= 2e-5 * (square + abs(D))
+        naive = solver.state.linear - 0.5 * square - 0.5 * solver._ridge(solver.state.alpha)
+        above += naive > D  # what it would be without the margin
+        move = solver.move()
+        A += move.step * (corner - A)
+    assert above > 0
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("data", [np.asarray, sp.csr_array])
+def test_rounding_never_makes_a_gap_too_small(seed, data):
+    X, y = rounded(seed, 3.0, data)
+    C = [1e-7, 1e-5, 1e-3][seed % 3]  # for the smallest the first vertex is the optimum
+    exact = MulticlassSVC(C=C, tol=1e-11, fit_intercept=False, random_state=0)
+    best = exact.fit(X.astype(np.float64), y)
+    assert best.relative_gap_ <= 1e-11
+    for solver in RULES:
+        model = MulticlassSVC(solver=solver, C=C, tol=1e-5, max_iter=40, fit_intercept=False)
+        model.fit(X, y)
+        assert model.dual_objective_ <= best.objective_
+        assert model.gap_ >= model.objective_ - best.objective_
+        assert (model.trace_["dual"] <= best.objective_).all()
 
 
 # -- sizes and shapes ------------------------------------------------------------------------------

@@ -53,6 +53,11 @@ class Loss:
         self.costs: FloatArray | None = None if costs is None else _checked_costs(costs)
         self.per_example = per_example
 
+    @property
+    def family(self) -> bool | None:
+        """Whether the loss is of the *whole* family; None with one weight: the two are one then."""
+        return None if self.rho.size == 1 else self.whole
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}(rho={np.array2string(self.rho, precision=3)})"
 
@@ -182,7 +187,7 @@ class Loss:
 
         self.check(points.shape[1], labels.size)
         out = np.empty_like(points)
-        project_rows(points, labels, self.rho, self.whole, out)
+        project_rows(points, labels, np.require(self.rho, requirements="W"), self.family, out)
         return out
 
     def _envelopes(
@@ -281,6 +286,15 @@ def make_loss(
     per_example: bool = False,
 ) -> Loss:
     """The loss of that name (see ``LOSSES``), or the loss itself."""
+    for option, given, of in (
+        ("costs", costs, ("cost-sensitive",)),
+        ("rho", rho, ("weighted-top-k", "weighted-usunier")),
+    ):
+        if given is not None and (isinstance(name, Loss) or (name in LOSSES and name not in of)):
+            raise ValueError(
+                f"{option} must be None with loss={name!r}, got an array of shape "
+                f"{np.shape(given)}: only {' and '.join(of)} take {option}"
+            )
     if isinstance(name, Loss):
         return name
     if name in ("weighted-top-k", "weighted-usunier") and rho is None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from contextlib import AbstractContextManager, nullcontext
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -12,21 +11,25 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.utils import check_random_state
-from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from cornerstep.losses import Loss, make_loss
+from cornerstep.estimators.kernels import Kernel, gamma_value
+from cornerstep.estimators.multiclass_input import (
+    check_parameters,
+    example_weights,
+    given_loss,
+    signature_of,
+    threads,
+    with_constant,
+)
+from cornerstep.losses import Loss
 from cornerstep.optimiser.loop import Outcome, Stopping, run
 from cornerstep.optimiser.result import Status
 from cornerstep.problems.examples import Examples, KernelExamples
 from cornerstep.problems.multiclass import MulticlassProblem
-from cornerstep.vectors import FloatArray, IntArray
-
-SOLVERS = ("auto", "block", "fw", "fw-open-loop", "projected-gradient")
-KERNELS = ("linear", "rbf", "poly", "sigmoid", "precomputed")
+from cornerstep.vectors import FloatArray
 
 
 class MulticlassSVC(ClassifierMixin, BaseEstimator):
@@ -52,7 +55,7 @@ class MulticlassSVC(ClassifierMixin, BaseEstimator):
         mu > 0 replaces Phi by its Moreau envelope Phi_mu.
     kernel : str or callable, default='linear'
         'linear', 'rbf', 'poly', 'sigmoid', 'precomputed' or a function: one joint machine for all
-        classes.
+        classes.  Those that need not be positive semidefinite are checked on the training examples.
     gamma, degree, coef0
         Of the kernel, as in :class:`sklearn.svm.SVC`.
     solver : str, default='auto'
@@ -72,7 +75,8 @@ class MulticlassSVC(ClassifierMixin, BaseEstimator):
     class_weight : dict or 'balanced', optional
     warm_start : bool, default=False
         Start from the dual points of the last fit if labels and loss are the same.  Methods that
-        do not keep them start from their weights, if all but C is the same.
+        do not keep them start from their weights, if all but C is the same.  Only with it is the
+        dual state kept after a fit.
     n_jobs : int, optional
         Threads for the matrix products; None leaves the setting of the environment, -1 takes all
         cores.
@@ -89,6 +93,8 @@ class MulticlassSVC(ClassifierMixin, BaseEstimator):
     dual_coef_ : CSR array of shape (n, m)
         Attains ``dual_objective_``; ``X' dual_coef_`` is near W.  None after a plain method that
         does not keep it.
+    support_ : array of int
+        The training examples that the machine is made of.  Other kernels than 'linear' only.
     objective_, dual_objective_, gap_, relative_gap_ : float
         The certificate, recomputed at the end from the data in float64.
     status_ : Status
@@ -175,7 +181,7 @@ class MulticlassSVC(ClassifierMixin, BaseEstimator):
         -------
         self
         """
-        self._check_parameters()
+        check_parameters(self)
         X, y = validate_data(
             self,
             X,
@@ -191,153 +197,67 @@ class MulticlassSVC(ClassifierMixin, BaseEstimator):
                 "y must have at least two classes: the classifier can't train when only one class "
                 f"is present, {self.classes_[0]!r}"
             )
-        weights = self._weights(X, labels, sample_weight)
+        weights = example_weights(X, labels, self.classes_, sample_weight, self.class_weight)
         used = weights > 0
-        if not used.any():
-            raise ValueError("sample_weight times class_weight must be positive for some example")
         examples = self._examples(X, used)
         problem = MulticlassProblem(
             examples,
             labels[used],
             self.classes_.size,
-            self._loss(labels.size, used),
+            given_loss(self, labels.size).rows(used),
             self.C * weights[used],
             self.smoothing,
         )
-        with self._threads():
+        with threads(self.n_jobs):
             solver, outcome = self._run(problem)
         self._read_off(problem, solver, outcome, used)
+        self._read_machine(problem, solver, used, X)
+        self._warn()
         return self
 
     def _accept_sparse(self) -> str | bool:
         return False if self.kernel == "precomputed" else "csr"
 
-    def _check_parameters(self) -> None:
-        positive = {"C": self.C, "intercept_scaling": self.intercept_scaling}
-        for name, value in positive.items():
-            if not (isinstance(value, Real) and 0 < value < np.inf):
-                raise ValueError(f"{name} must be a positive number, got {value!r}")
-        if not (isinstance(self.smoothing, Real) and 0 <= self.smoothing < np.inf):
-            raise ValueError(f"smoothing must be a number >= 0, got {self.smoothing!r}")
-        if not (isinstance(self.tol, Real) and self.tol >= 0):
-            raise ValueError(f"tol must be a number >= 0, got {self.tol!r}")
-        if self.solver not in SOLVERS:
-            raise ValueError(f"solver must be one of {', '.join(SOLVERS)}, got {self.solver!r}")
-        if not callable(self.kernel) and self.kernel not in KERNELS:
-            raise ValueError(
-                f"kernel must be one of {', '.join(KERNELS)} or a function, got {self.kernel!r}"
-            )
-
-    def _weights(self, X: Any, labels: IntArray, sample_weight: Any) -> FloatArray:
-        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        if self.class_weight is not None:
-            indices = np.arange(self.classes_.size)
-            given = self.class_weight
-            if isinstance(given, dict):
-                given = {i: given[label] for i, label in enumerate(self.classes_) if label in given}
-            of_classes = compute_class_weight(given, classes=indices, y=labels)
-            if not (of_classes >= 0).all():
-                raise ValueError(f"class_weight must be numbers >= 0, got {self.class_weight!r}")
-            weights = weights * of_classes[labels]
-        return np.asarray(weights, dtype=np.float64)
-
-    def _loss(self, n_examples: int, used: Any) -> Loss:
-        costs = None if self.costs is None else np.asarray(self.costs)
-        per_example = costs is not None and costs.shape[:1] != self.classes_.shape
-        loss = make_loss(self.loss, k=self.k, rho=self.rho, costs=costs, per_example=per_example)
-        loss.check(self.classes_.size, n_examples)
-        return loss.rows(used)
-
     def _examples(self, X: Any, used: Any) -> Examples | KernelExamples:
-        everything = bool(used.all())
+        rows = X if used.all() else X[used]
         if self.kernel == "linear":
-            rows = X if everything else X[used]
             if self.fit_intercept:
-                constant = np.full((rows.shape[0], 1), self.intercept_scaling, dtype=rows.dtype)
-                rows = (
-                    sp.hstack([rows, constant], "csr")
-                    if sp.issparse(rows)
-                    else np.hstack([rows, constant])
-                )
-            sweeps = self.solver in ("auto", "block")
-            return Examples(rows, single=sweeps)
+                rows = with_constant(rows, self.intercept_scaling)
+            return Examples(rows, sweeps=self.solver in ("auto", "block"))
+        gamma = 1.0
         if self.kernel == "precomputed":
             if X.shape[0] != X.shape[1]:
                 raise ValueError(f"X must be a square kernel matrix, got shape {X.shape}")
-            matrix = X[np.ix_(used, used)]
-        else:
-            self._gamma = self._gamma_value(X)
-            self._fit_X = X if everything else X[used]
-            matrix = self._kernel_matrix(self._fit_X, self._fit_X)
-        self._used = used
-        return KernelExamples(matrix + self._constant())
+            rows = X[np.ix_(used, used)]
+        elif not callable(self.kernel):
+            gamma = gamma_value(self.gamma, X)
+        self._kernel = Kernel(self.kernel, gamma, self.degree, self.coef0)
+        return KernelExamples(self._kernel.training_matrix(rows) + self._constant())
 
     def _constant(self) -> float:
         return self.intercept_scaling**2 if self.fit_intercept else 0.0
-
-    def _gamma_value(self, X: Any) -> float:
-        if self.gamma == "scale":
-            variance = (
-                float(X.multiply(X).mean(dtype=np.float64) - X.mean(dtype=np.float64) ** 2)
-                if sp.issparse(X)
-                else float(X.var(dtype=np.float64))
-            )
-            return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
-        if self.gamma == "auto":
-            return 1.0 / X.shape[1]
-        if not (isinstance(self.gamma, Real) and 0 <= self.gamma < np.inf):
-            raise ValueError(f"gamma must be 'scale', 'auto' or a number >= 0, got {self.gamma!r}")
-        return float(self.gamma)
-
-    def _kernel_matrix(self, X: Any, Y: Any) -> FloatArray:
-        if callable(self.kernel):
-            return np.asarray(self.kernel(X, Y), dtype=np.float64)
-        return pairwise_kernels(
-            X, Y, metric=self.kernel, filter_params=True,
-            gamma=self._gamma, degree=self.degree, coef0=self.coef0,
-        )  # fmt: skip
-
-    def _threads(self) -> AbstractContextManager[Any]:
-        if self.n_jobs is None:
-            return nullcontext()
-        from joblib import effective_n_jobs
-        from threadpoolctl import threadpool_limits
-
-        return threadpool_limits(effective_n_jobs(self.n_jobs))
 
     def _run(self, problem: MulticlassProblem) -> tuple[Any, Outcome]:
         from cornerstep.problems.multiclass_batch import BatchDescent, carried
         from cornerstep.problems.multiclass_block import BlockAscent
 
         name = "block" if self.solver == "auto" else self.solver
-        signature = self._signature(problem, name)
-        kept = self._state if self.warm_start else None
-        if kept is not None and kept[0] != signature:
-            kept = None
+        kept = signature = None
+        if self.warm_start:
+            signature = signature_of(problem, name)
+            kept = self._state if self._state is not None and self._state[0] == signature else None
         if name == "block":
             rng = check_random_state(self.random_state)
             generator = np.random.default_rng(rng.randint(np.iinfo(np.int32).max))
-            pool = None if kept is None else kept[2]
-            solver: Any = BlockAscent(problem, generator, self.tol, pool)
+            state = None if kept is None else kept[2]
+            solver: Any = BlockAscent(problem, generator, self.tol, state)
         else:
             state = None if kept is None else carried(problem, kept[2], kept[1])
             solver = BatchDescent(problem, name, state)
         stopping = Stopping(0.0, self.tol, self.max_iter, self.time_limit)
         outcome = run(solver, stopping, verbose=self.verbose, title=f"MulticlassSVC, {name}")
-        self._state = (signature, problem.scales, solver.pool if name == "block" else solver.dual)
+        self._state = (signature, problem.scales, solver.state) if self.warm_start else None
         return solver, outcome
-
-    def _signature(self, problem: MulticlassProblem, name: str) -> tuple[Any, ...]:
-        """What two fits must share for the second to start from the dual state of the first."""
-        from joblib import hash as digest
-
-        from cornerstep.problems.multiclass_batch import keeps_duals
-
-        loss = problem.loss
-        shared = (problem.n_classes, digest(problem.labels), loss.whole, digest(loss.rho))
-        if name == "block" or keeps_duals(problem):
-            return (*shared, "block" if name == "block" else "dual points")
-        return (*shared, digest((problem.examples.data, loss.costs)))
 
     def _read_off(
         self, problem: MulticlassProblem, solver: Any, outcome: Outcome, used: Any
@@ -352,20 +272,6 @@ class MulticlassSVC(ClassifierMixin, BaseEstimator):
                 )
                 coefficients = spread @ coefficients
         self.dual_coef_ = coefficients
-        if problem.examples.kernel:
-            for name in ("coef_", "intercept_"):  # of an earlier fit with the linear kernel
-                self.__dict__.pop(name, None)
-            self._machine = sp.csr_array(solver.weights_coefficients())
-        weights = problem.examples.weights(solver.weights_image())
-        if weights is not None:
-            if self.classes_.size == 2:
-                weights = weights[1:] - weights[:1]
-            self.intercept_ = (
-                weights[:, -1] * self.intercept_scaling
-                if self.fit_intercept
-                else np.zeros(weights.shape[0])
-            )
-            self.coef_ = np.ascontiguousarray(weights[:, :-1] if self.fit_intercept else weights)
         self.objective_ = outcome.look.value
         # not the best bound seen on the way: sweeps may have read rounded data
         self.dual_objective_ = outcome.look.value - outcome.look.gap
@@ -374,6 +280,29 @@ class MulticlassSVC(ClassifierMixin, BaseEstimator):
         self.status_ = outcome.status
         self.n_iter_ = max(outcome.n_iter, 1)
         self.trace_ = outcome.trace
+
+    def _read_machine(self, problem: MulticlassProblem, solver: Any, used: Any, X: Any) -> None:
+        """What scores new examples: weights, or support rows and their coefficients."""
+        for name in ("coef_", "intercept_", "support_", "_support_rows", "_machine"):
+            self.__dict__.pop(name, None)  # of an earlier fit with another kernel
+        weights = problem.examples.weights(solver.weights_image())
+        if weights is None:
+            machine = sp.csr_array(solver.weights_coefficients())
+            support = np.flatnonzero(abs(machine).sum(axis=1))
+            self.support_ = np.flatnonzero(used)[support]
+            self._machine = machine[support]
+            self._support_rows = None if self.kernel == "precomputed" else X[self.support_]
+            return
+        if self.classes_.size == 2:
+            weights = weights[1:] - weights[:1]
+        self.intercept_ = (
+            weights[:, -1] * self.intercept_scaling
+            if self.fit_intercept
+            else np.zeros(weights.shape[0])
+        )
+        self.coef_ = np.ascontiguousarray(weights[:, :-1] if self.fit_intercept else weights)
+
+    def _warn(self) -> None:
         if self.status_ in (Status.ITERATION_LIMIT, Status.NO_PROGRESS):
             warnings.warn(
                 f"MulticlassSVC stopped at a relative gap of {self.relative_gap_:.1e}, above "
@@ -394,11 +323,12 @@ class MulticlassSVC(ClassifierMixin, BaseEstimator):
         )
         if self.kernel == "linear":
             return np.asarray(X @ self.coef_.T) + self.intercept_
-        if self.kernel == "precomputed":
-            matrix = X[:, np.flatnonzero(self._used)]
+        if self.support_.size == 0:
+            scores = np.zeros((X.shape[0], self.classes_.size))
         else:
-            matrix = self._kernel_matrix(X, self._fit_X)
-        scores = np.asarray((self._machine.T @ (matrix + self._constant()).T).T)
+            precomputed = self._support_rows is None
+            matrix = X[:, self.support_] if precomputed else self._kernel(X, self._support_rows)
+            scores = np.asarray((self._machine.T @ (matrix + self._constant()).T).T)
         return scores[:, 1:] - scores[:, :1] if self.classes_.size == 2 else scores
 
     def decision_function(self, X: Any) -> FloatArray:

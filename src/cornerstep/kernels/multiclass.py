@@ -9,8 +9,8 @@ What is shared by the functions here:
   a row per class (GRAM).
 - ``pool = (starts, classes, beta)``: the classes that example i may give weight to are
   ``classes[starts[i]:starts[i + 1]]``, its label left out.  Other classes have beta = 0.
-- ``problem = (labels, scales, norms, costs, mode, rho, whole, mu)``: y_i, s_i, |x_i|², and Delta as
-  in :func:`cost`.
+- ``problem = (labels, scales, norms, costs, mode, rho, whole, mu)``: y_i, s_i, |x_i|², Delta as in
+  :func:`cost`, and the family as in :func:`cornerstep.kernels.projection.project`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from cornerstep.kernels.projection import project_each, project_rows, project_whole
+from cornerstep.kernels.projection import project
 
 DENSE, CSR, GRAM = 0, 1, 2
 
@@ -32,6 +32,14 @@ def cost(costs, mode, i, y, j):
     if mode == 0:
         return 1.0
     return costs[y, j] if mode == 1 else costs[i, j]
+
+
+@njit(cache=True)
+def is_whole(whole):
+    """The family as a bool."""
+    if whole is None:
+        return False
+    return whole
 
 
 @njit(cache=True, fastmath=_FAST)
@@ -124,10 +132,7 @@ def sweep(order, rows, image, pool, problem, gains):
             scores[a] += cost(costs, mode, i, y, named[a])
             c[a] = (own * old + scores[a]) / curvature
         b_y = (own * before - scores[count]) / curvature
-        if whole:
-            project_whole(c[:count], b_y, rho, fresh, scratch, ordering[:count], pools)
-        else:
-            project_each(c[:count], b_y, rho, fresh, scratch, ordering[:count], pools)
+        project(c[:count], b_y, rho, whole, fresh, scratch, ordering[:count], pools)
         linear, square, drift, after = 0.0, 0.0, 0.0, 0.0
         for a in range(count):
             old = beta[first + a]
@@ -153,41 +158,26 @@ def sweep(order, rows, image, pool, problem, gains):
             gains[position] = scales[i] * (linear - 0.5 * own * square - 0.5 * mu * drift)
 
 
-@njit(cache=True)
-def _envelope(point, label, rho, whole, mu):
-    """``Phi_mu`` of one example from ``point = -(scores + Delta) / mu``: overwrites nothing."""
-    alpha = np.empty_like(point)
-    project_rows(point, label, rho, whole, alpha)
-    value = 0.0
-    for j in range(point.shape[1]):
-        value += alpha[0, j] * (point[0, j] - 0.5 * alpha[0, j])
-    return mu * value
-
-
 @njit(cache=True, fastmath=_FAST)
 def scan(scores, first, pool, problem, most, found, n_found, losses, slopes):
     """Look at all classes of examples ``first, first + 1, ...`` with the given rows of scores.
 
-    Writes ``s_i Phi_mu(scores)`` to ``losses``, ``s_i <beta, scores - scores_y>`` with the
+    Writes ``s_i Phi(scores)`` to ``losses`` if mu = 0, ``s_i <beta, scores - scores_y>`` with the
     maximiser beta of the loss (0 if mu > 0) to ``slopes``, and to ``found[i]`` up to ``most``
     classes without weight that block i would give weight to, best first.
     """
     starts, classes, beta = pool
-    labels, scales, norms, costs, mode, rho, whole, mu = problem
+    labels, scales, norms, costs, mode, rho, family, mu = problem
+    whole = is_whole(family)
     n, m = scores.shape
     limit = rho.sum()
     heads = rho.shape[0]
     top, places = np.empty(heads), np.empty(heads, np.int64)
-    smooth = np.empty((1 if mu > 0.0 else 0, m))
     for r in range(n):
         i = first + r
         y = labels[i]
         row = scores[r]
         own = row[y]
-        if mu > 0.0:
-            for j in range(m):
-                delta = 0.0 if j == y else cost(costs, mode, i, y, j)
-                smooth[0, j] = -(row[j] + delta) / mu
         # z in place of the scores, the `heads` largest of them in order
         if mode == 0:
             for j in range(m):
@@ -215,7 +205,6 @@ def scan(scores, first, pool, problem, most, found, n_found, losses, slopes):
                 if places[h] != y:
                     slope += rho[h] * (top[h] - cost(costs, mode, i, y, places[h]))
         if mu > 0.0:
-            losses[i] = scales[i] * _envelope(smooth, labels[i : i + 1], rho, whole, mu)
             slopes[i] = 0.0
         else:
             losses[i] = scales[i] * max(loss, 0.0)
@@ -332,7 +321,8 @@ def corners(scores, first, problem, alpha):
     vertex is then sought at ``scores + mu alpha``.  Returns ``sum s_i Phi`` at those scores and
     ``sum s_i <Delta_i, beta_i>``.
     """
-    labels, scales, norms, costs, mode, rho, whole, mu = problem
+    labels, scales, norms, costs, mode, rho, family, mu = problem
+    whole = is_whole(family)
     n, m = scores.shape
     heads = rho.shape[0]
     top, places = np.empty(heads), np.empty(heads, np.int64)

@@ -9,18 +9,20 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from cornerstep.kernels.multiclass import add, cost, read, widest
-from cornerstep.kernels.projection import project_each, project_whole
+from cornerstep.kernels.multiclass import add, cost, is_whole, read, widest
+from cornerstep.kernels.projection import project
 
 
 @njit(cache=True)
-def _label_weight(sorted_beta, count, rho):
+def _label_weight(sorted_beta, count, rho, whole):
     """For the *whole* family: the scale s of beta and the weight ``s R - sum beta`` of the label.
 
     Any s with ``T_k <= s R_k`` and ``T_k + label <= s R_(k+1)`` will do, T_k and R_k the sums of
     the k largest; the middle of the interval leaves the most freedom.
     """
-    total, whole = 0.0, rho.sum()
+    if whole is None:
+        return 1.0, 0.0
+    total, largest = 0.0, rho.sum()
     for k in range(count):
         total += sorted_beta[k]
     least, most = 0.0, 1.0
@@ -29,13 +31,13 @@ def _label_weight(sorted_beta, count, rho):
         following = room + (rho[k] if k < rho.shape[0] else 0.0)
         if room > 0.0:
             least = max(least, head / room)
-        if whole - following > 1e-12 * whole:
-            most = min(most, (total - head) / (whole - following))
+        if largest - following > 1e-12 * largest:
+            most = min(most, (total - head) / (largest - following))
         if k < count:
             head += sorted_beta[k]
         room = following
     s = 0.5 * (least + most) if most - least > 1e-9 else min(least, 1.0)
-    return s, s * whole - total
+    return s, s * largest - total
 
 
 @njit(cache=True)
@@ -50,7 +52,8 @@ def tangents(examples, pool, problem, firsts, members, owners, radial):
     that, orthogonal to the trades.  Returns the number of groups.
     """
     starts, classes, beta = pool
-    rho, whole = problem[5], problem[6]
+    rho, family = problem[5], problem[6]
+    whole = is_whole(family)
     groups, at = 0, 0
     width = widest(starts)
     order, ordered = np.empty(width + 1, np.int64), np.empty(width + 1)
@@ -71,7 +74,7 @@ def tangents(examples, pool, problem, firsts, members, owners, radial):
             continue
         s = 1.0
         if whole:
-            s, label = _label_weight(ordered, count, rho)
+            s, label = _label_weight(ordered, count, rho, family)
             k = count
             while k > 0 and ordered[k - 1] < label:
                 order[k], ordered[k] = order[k - 1], ordered[k - 1]
@@ -181,10 +184,7 @@ def proximal(examples, rows, image, pool, problem, damping, fresh):
             c[a] = (damping * beta[first + a] + scores[a]) / (damping + mu)
         b_y = (damping * before - scores[count]) / (damping + mu)
         out = fresh[first : first + count]
-        if whole:
-            project_whole(c[:count], b_y, rho, out, scratch, ordering[:count], pools)
-        else:
-            project_each(c[:count], b_y, rho, out, scratch, ordering[:count], pools)
+        project(c[:count], b_y, rho, whole, out, scratch, ordering[:count], pools)
         value, square, distance, after = 0.0, 0.0, 0.0, 0.0
         for a in range(count):
             after += out[a]
@@ -197,26 +197,23 @@ def proximal(examples, rows, image, pool, problem, damping, fresh):
 
 
 @njit(cache=True)
-def tangent_read(faces, rows, pool, problem, image, out):
-    """Scores of the weights of ``image`` for the members of all groups, projected on the face."""
+def tangent_product(faces, rows, pool, problem, image, v, adding):
+    """Add the image of ``v`` on the members of all groups to ``image``, or the other way round:
+
+    write to ``v`` the scores of the weights of ``image`` for the members, projected on the face.
+    """
     groups, firsts, members, owners, radial = faces
     starts, classes, beta = pool
     named = np.empty(widest(starts) + 1, np.int64)
     for g in range(groups):
         count = _names(g, firsts, members, owners, classes, problem[0], named)
-        read(rows, image, owners[g], named[:count], out[firsts[g] : firsts[g + 1]])
-    onto_face(faces, out)
-
-
-@njit(cache=True)
-def tangent_add(faces, rows, pool, problem, v, image):
-    """Add the image of ``v`` on the members of all groups to ``image``."""
-    groups, firsts, members, owners, radial = faces
-    starts, classes, beta = pool
-    named = np.empty(widest(starts) + 1, np.int64)
-    for g in range(groups):
-        count = _names(g, firsts, members, owners, classes, problem[0], named)
-        add(rows, image, owners[g], named[:count], v[firsts[g] : firsts[g + 1]])
+        part = v[firsts[g] : firsts[g + 1]]
+        if adding:
+            add(rows, image, owners[g], named[:count], part)
+        else:
+            read(rows, image, owners[g], named[:count], part)
+    if not adding:
+        onto_face(faces, v)
 
 
 @njit(cache=True)
@@ -266,12 +263,14 @@ def tangent_hessian(faces, examples, pool, problem, ridge, hessian):
 
 
 @njit(cache=True)
-def tangent_gradient(faces, rows, image, pool, problem, out):
-    """The dual's gradient in ``s_i alpha_i`` on the face: ``-(scores + Delta + mu alpha)``."""
+def tangent_gradient(faces, pool, problem, out):
+    """The dual's gradient in ``s_i alpha_i`` on the face: ``-(scores + Delta + mu alpha)``.
+
+    Written over the scores in ``out``, which are on the face already.
+    """
     groups, firsts, members, owners, radial = faces
     starts, classes, beta = pool
     labels, scales, norms, costs, mode, rho, whole, mu = problem
-    tangent_read(faces, rows, pool, problem, image, out)
     shift = np.empty(firsts[groups])
     for g in range(groups):
         i = owners[g]
@@ -318,10 +317,7 @@ def tangent_step(faces, rows, image, pool, problem, v, step):
                 else:
                     c[members[at] - first] -= step * v[at] / scales[i]
             g += 1
-        if whole:
-            project_whole(c[:count], b_y, rho, fresh, scratch, ordering[:count], pools)
-        else:
-            project_each(c[:count], b_y, rho, fresh, scratch, ordering[:count], pools)
+        project(c[:count], b_y, rho, whole, fresh, scratch, ordering[:count], pools)
         after = 0.0
         for a in range(count):
             after += fresh[a]

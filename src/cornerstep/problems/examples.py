@@ -16,6 +16,7 @@ from cornerstep.kernels.multiclass import CSR, DENSE, GRAM
 from cornerstep.vectors import FloatArray
 
 _DENSE = 8  # products with a sparse factor pay if it has this many times fewer entries
+_LARGE = 2**20  # entries; fewer fit into caches
 _NO_POINTERS = np.empty(0, dtype=np.int32)
 
 
@@ -25,39 +26,46 @@ class Examples:
     Parameters
     ----------
     X : array or CSR matrix of shape (n, d)
-    single : bool, default=False
-        Keep a float32 copy for sweeps and scans, which read half as much then.  What is called
-        exact, and with it every certificate, still comes from X.
+    sweeps : bool, default=False
+        Sweeps and scans read a copy of X if need be: float32 where X is large, so that they read
+        half as much, and float64 where it is small, so that one compilation serves all that is.
+        What is called exact, and with it every certificate, still comes from X.
     """
 
     kernel = False
 
-    def __init__(self, X: Any, *, single: bool = False) -> None:
+    def __init__(self, X: Any, *, sweeps: bool = False) -> None:
         self.sparse = sp.issparse(X)
         self.data: Any = self._by_frequency(X) if self.sparse else np.ascontiguousarray(X)
         self.n, self.size = self.data.shape
-        self.quick: Any = self._rounded() if single else self.data
+        self.quick: Any = self._for_sweeps() if sweeps else self.data
 
     def _by_frequency(self, X: Any) -> Any:
         """X with its most frequent columns first: their weights then share pages and caches."""
         X = sp.csr_array(X)
+        if not X.has_canonical_format:  # |x_i|² needs repeated entries summed
+            X = X.copy()
+            X.sum_duplicates()
         counts = np.bincount(X.indices, minlength=X.shape[1])
         self._columns = np.argsort(-counts, kind="stable")
         place = np.empty(X.shape[1], dtype=X.indices.dtype)
         place[self._columns] = np.arange(X.shape[1])
         return sp.csr_array((X.data, place[X.indices], X.indptr), shape=X.shape)
 
-    def _rounded(self) -> Any:
-        """The data in float32; a sparse matrix shares its pattern."""
-        if not self.sparse or self.data.dtype == np.float32:
-            return self.data.astype(np.float32, copy=False)
-        rounded = self.data.data.astype(np.float32)
-        return sp.csr_array((rounded, self.data.indices, self.data.indptr), shape=self.data.shape)
+    def _for_sweeps(self) -> Any:
+        """The data in the precision of sweeps; a sparse matrix shares its pattern."""
+        data = self.data
+        entries = data.nnz if self.sparse else data.size
+        kind = np.float32 if entries > _LARGE else np.float64
+        if not self.sparse or data.dtype == kind:
+            return data.astype(kind, copy=False)
+        pattern = data.indices, data.indptr
+        return sp.csr_array((data.data.astype(kind), *pattern), shape=data.shape)
 
     @property
     def is_single(self) -> bool:
         """Whether sweeps and scans read a rounded copy."""
-        return self.quick is not self.data
+        return bool(self.quick.dtype.itemsize < self.data.dtype.itemsize)
 
     def use_double(self) -> None:
         """Give up the float32 copy."""
@@ -66,11 +74,13 @@ class Examples:
 
     @cached_property
     def rows(self) -> tuple[Any, ...]:
-        """The examples as the compiled sweeps take them."""
+        """The examples as the compiled sweeps take them: they are compiled for writable arrays."""
         X = self.quick
         if not self.sparse:
-            return DENSE, X, _NO_POINTERS, _NO_POINTERS, np.empty(0, dtype=X.dtype)
-        return CSR, np.empty((0, 0), dtype=X.dtype), X.indptr, X.indices, X.data
+            dense = np.require(X, requirements="W")
+            return DENSE, dense, _NO_POINTERS, _NO_POINTERS, np.empty(0, dtype=X.dtype)
+        parts = (np.require(part, requirements="W") for part in (X.indptr, X.indices, X.data))
+        return CSR, np.empty((0, 0), dtype=X.dtype), *parts
 
     @cached_property
     def norms(self) -> FloatArray:

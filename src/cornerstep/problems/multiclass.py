@@ -47,21 +47,22 @@ class MulticlassProblem:
     ) -> None:
         loss.check(n_classes, examples.n)
         self.examples = examples
-        self.labels = np.ascontiguousarray(labels, dtype=np.int64)
+        self.labels = np.require(labels, dtype=np.int64, requirements=["C", "W"])
         self.n_classes = n_classes
         self.loss = loss
-        self.scales = np.ascontiguousarray(scales, dtype=np.float64)
+        self.scales = np.require(scales, dtype=np.float64, requirements=["C", "W"])
         self.smoothing = float(smoothing)
 
     @cached_property
     def record(self) -> tuple[Any, ...]:
-        """The problem as the compiled sweeps take it."""
+        """The problem as the compiled sweeps take it: they are compiled for writable arrays."""
         loss = self.loss
-        costs = np.empty((0, 0)) if loss.costs is None else np.ascontiguousarray(loss.costs)
+        costs = np.empty((0, 0)) if loss.costs is None else loss.costs
+        costs, rho = (np.require(array, requirements=["C", "W"]) for array in (costs, loss.rho))
         mode = 0 if loss.costs is None else 2 if loss.per_example else 1
         return (
-            self.labels, self.scales, self.examples.norms, costs, mode,
-            np.ascontiguousarray(loss.rho), loss.whole, self.smoothing,
+            self.labels, self.scales, self.examples.norms, costs, mode, rho,
+            loss.family, self.smoothing,
         )  # fmt: skip
 
     def blocks(self) -> Iterator[slice]:
@@ -70,15 +71,16 @@ class MulticlassProblem:
         for start in range(0, self.examples.n, step):
             yield slice(start, min(start + step, self.examples.n))
 
+    def block_losses(self, block: slice, scores: FloatArray) -> FloatArray:
+        """``s_i Phi_mu(scores)`` of the examples of ``block``."""
+        loss, labels = self.loss.rows(block), self.labels[block]
+        if self.smoothing:
+            return self.scales[block] * loss.envelope(scores, labels, self.smoothing)
+        return self.scales[block] * loss.value(scores, labels)
+
     def losses(self, image: FloatArray) -> float:
         """``sum_i s_i Phi_mu(W'x_i)`` from the data, in float64."""
-        total = 0.0
-        for block in self.blocks():
-            scores = self.examples.scores(block, image, exact=True)
-            loss, labels = self.loss.rows(block), self.labels[block]
-            if self.smoothing:
-                values = loss.envelope(scores, labels, self.smoothing)
-            else:
-                values = loss.value(scores, labels)
-            total += float(self.scales[block] @ values)
-        return total
+        return sum(
+            float(self.block_losses(block, self.examples.scores(block, image, exact=True)).sum())
+            for block in self.blocks()
+        )

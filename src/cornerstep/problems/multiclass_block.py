@@ -67,8 +67,8 @@ class BlockAscent:
         For the order of the sweeps.
     target : float
         The relative gap to reach; sweeps that gain less than a sliver of it end a round.
-    pool : tuple of arrays, optional
-        Dual state of an earlier run on the same examples.
+    state : tuple of arrays, optional
+        Dual state of an earlier run on the same examples: a pool.
     """
 
     monotone = True
@@ -79,14 +79,14 @@ class BlockAscent:
         problem: MulticlassProblem,
         rng: np.random.Generator,
         target: float,
-        pool: tuple[Any, ...] | None = None,
+        state: tuple[Any, ...] | None = None,
     ) -> None:
         self.problem = problem
         self.rng = rng
         self.target = target
         n = problem.examples.n
         nothing = np.zeros(n + 1, np.int64), np.empty(0, np.int32), np.empty(0)
-        self.pool = nothing if pool is None else pool
+        self.pool = nothing if state is None else state
         self.image = problem.examples.image(self.coefficients())
         self.best_image, self.best_pool = self.image, self.pool
         self.best_value = np.inf
@@ -106,6 +106,11 @@ class BlockAscent:
     @property
     def point(self) -> Any:
         return self
+
+    @property
+    def state(self) -> tuple[Any, ...]:
+        """The dual points, to start another run from."""
+        return self.pool
 
     def coefficients(self) -> Any:
         """``s_i alpha_i`` of the dual points, the best so far, as a sparse n x m matrix."""
@@ -145,6 +150,8 @@ class BlockAscent:
                 scores = np.zeros((block.stop - block.start, self.problem.n_classes))
             else:
                 scores = examples.scores(block, self.image)
+            if self.problem.smoothing:
+                losses[block] = self.problem.block_losses(block, scores)
             kernels.scan(
                 scores, block.start, self.pool, record,
                 self._extra_classes, self._found, self._n_found, losses, slopes,

@@ -82,7 +82,7 @@ class Faces:
         size = pool[1].size + active.size
         firsts, owners = np.empty(size + 1, np.int64), np.empty(size, np.int64)
         members = np.empty(size, np.int64)
-        radial = np.empty(size if problem.loss.whole else 0)
+        radial = np.empty(size if problem.loss.family else 0)
         groups = face_kernels.tangents(
             active, pool, problem.record, firsts, members, owners, radial
         )
@@ -94,16 +94,16 @@ class Faces:
         """Scores of the members for the weights of ``image``, along the face."""
         out = np.empty(self.size)
         problem = self.problem
-        face_kernels.tangent_read(
-            self.groups, problem.examples.rows, self.pool, problem.record, image, out
+        face_kernels.tangent_product(
+            self.groups, problem.examples.rows, self.pool, problem.record, image, out, False
         )
         return out
 
     def add(self, v: FloatArray, image: FloatArray) -> None:
         """Add the image of coefficients v of the members to ``image``."""
         problem = self.problem
-        face_kernels.tangent_add(
-            self.groups, problem.examples.rows, self.pool, problem.record, v, image
+        face_kernels.tangent_product(
+            self.groups, problem.examples.rows, self.pool, problem.record, image, v, True
         )
 
     def hessian(self, ridge: float) -> FloatArray:
@@ -149,10 +149,8 @@ def _damped_newton(
     problem: MulticlassProblem, faces: Faces, image: FloatArray, damping: float, effort: int
 ) -> FloatArray:
     """Conjugate gradients for ``(Q + (mu + damping)/s) v = gradient of D`` on the face."""
-    residual = np.empty(faces.size)
-    face_kernels.tangent_gradient(
-        faces.groups, problem.examples.rows, image, faces.pool, problem.record, residual
-    )
+    residual = faces.read(image)
+    face_kernels.tangent_gradient(faces.groups, faces.pool, problem.record, residual)
     solution = np.zeros(faces.size)
     direction = residual.copy()
     square = first = float(residual @ residual)

@@ -1,0 +1,107 @@
+"""Kernels of machines that are trained on a kernel matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.linalg import LinAlgError, cholesky, eigvalsh
+from sklearn.metrics.pairwise import pairwise_kernels
+
+from cornerstep.vectors import FloatArray
+
+KERNELS = ("linear", "rbf", "poly", "sigmoid", "precomputed")
+
+
+@dataclass
+class Kernel:
+    """``k(x, x')`` with the parameters of :class:`sklearn.svm.SVC`.
+
+    Parameters
+    ----------
+    name : str or callable
+        One of ``KERNELS`` or a function of two sets of examples.
+    gamma : float
+    degree : int
+    coef0 : float
+    """
+
+    name: str | Callable[[Any, Any], Any]
+    gamma: float
+    degree: int
+    coef0: float
+
+    def __call__(self, X: Any, Y: Any) -> FloatArray:
+        """The matrix of all ``k(x, y)``; X itself if it is precomputed."""
+        if self.name == "precomputed":
+            return np.asarray(X)
+        if callable(self.name):
+            return np.asarray(self.name(X, Y))
+        return pairwise_kernels(
+            X, Y, metric=self.name, filter_params=True,
+            gamma=self.gamma, degree=self.degree, coef0=self.coef0,
+        )  # fmt: skip
+
+    def training_matrix(self, X: Any) -> FloatArray:
+        """The matrix of the training examples, which must be symmetric and positive semidefinite.
+
+        What no theorem says of the kernel is found out, to the rounding of the matrix.
+        """
+        matrix = self(X, X)
+        if self._is_positive:
+            return matrix
+        n = X.shape[0]
+        if matrix.shape != (n, n) or matrix.dtype.kind not in "iuf":
+            raise ValueError(
+                f"kernel={self.name!r} must give a matrix of numbers of shape {(n, n)} for {n} "
+                f"examples, got shape {matrix.shape} of {matrix.dtype}"
+            )
+        if not np.isfinite(matrix).all():
+            raise ValueError(f"kernel={self.name!r} must give finite numbers, got NaN or infinity")
+        size = float(np.abs(matrix).max())
+        precision = float(np.finfo(np.result_type(matrix.dtype, np.float32)).eps)
+        away = float(np.abs(matrix - matrix.T).max())
+        if away > np.sqrt(precision) * size:
+            raise ValueError(
+                f"kernel={self.name!r} must be symmetric, got a matrix that differs from its "
+                f"transpose by up to {away:.3g}"
+            )
+        matrix = 0.5 * (matrix.astype(np.float64) + matrix.T)
+        try:
+            shift = 4 * n * precision * size * np.eye(n)
+            cholesky(matrix + shift, lower=True, overwrite_a=True, check_finite=False)
+        except LinAlgError:
+            least = float(eigvalsh(matrix, subset_by_index=[0, 0])[0])
+            raise ValueError(
+                f"kernel={self.name!r} must be positive semidefinite on the training examples, got "
+                f"a smallest eigenvalue of {least:.3g}: it may be 'rbf', 'poly' with coef0 >= 0, "
+                f"one with other parameters, or have {-least:.3g} added to its diagonal"
+            ) from None
+        return matrix
+
+    @property
+    def _is_positive(self) -> bool:
+        """Whether the kernel is positive semidefinite whatever the examples are."""
+        if self.name == "poly":
+            return isinstance(self.degree, Integral) and self.degree >= 0 and self.coef0 >= 0
+        return self.name == "rbf"
+
+
+def gamma_value(gamma: Any, X: Any) -> float:
+    """``gamma``, or what 'scale' (``1/(d var X)``) and 'auto' (``1/d``) stand for."""
+    if isinstance(gamma, str) and gamma == "scale":
+        variance = (
+            float(X.multiply(X).mean(dtype=np.float64) - X.mean(dtype=np.float64) ** 2)
+            if sp.issparse(X)
+            else float(X.var(dtype=np.float64))
+        )
+        return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
+    if isinstance(gamma, str) and gamma == "auto":
+        return 1.0 / X.shape[1]
+    if not (isinstance(gamma, Real) and 0 <= float(gamma) < np.inf):
+        raise ValueError(f"gamma must be 'scale', 'auto' or a number >= 0, got {gamma!r}")
+    return float(gamma)

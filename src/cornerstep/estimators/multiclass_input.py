@@ -1,0 +1,93 @@
+"""What :class:`cornerstep.MulticlassSVC` is given: parameters, weights and rows, checked."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.validation import _check_sample_weight
+
+from cornerstep.estimators.kernels import KERNELS
+from cornerstep.losses import Loss, make_loss
+from cornerstep.problems.multiclass import MulticlassProblem
+from cornerstep.vectors import FloatArray, IntArray
+
+SOLVERS = ("auto", "block", "fw", "fw-open-loop", "projected-gradient")
+
+
+def check_parameters(model: Any) -> None:
+    """Say which parameter of the estimator is wrong, and what it may be."""
+    for name in ("C", "intercept_scaling"):
+        value = getattr(model, name)
+        if not (isinstance(value, Real) and 0 < float(value) < np.inf):
+            raise ValueError(f"{name} must be a positive number, got {value!r}")
+    if not (isinstance(model.smoothing, Real) and 0 <= float(model.smoothing) < np.inf):
+        raise ValueError(f"smoothing must be a number >= 0, got {model.smoothing!r}")
+    if not (isinstance(model.tol, Real) and float(model.tol) >= 0):
+        raise ValueError(f"tol must be a number >= 0, got {model.tol!r}")
+    if model.solver not in SOLVERS:
+        raise ValueError(f"solver must be one of {', '.join(SOLVERS)}, got {model.solver!r}")
+    if not callable(model.kernel) and model.kernel not in KERNELS:
+        raise ValueError(
+            f"kernel must be one of {', '.join(KERNELS)} or a function, got {model.kernel!r}"
+        )
+
+
+def example_weights(
+    X: Any, labels: IntArray, classes: Any, sample_weight: Any, class_weight: Any
+) -> FloatArray:
+    """The weight of each example: its own times that of its class."""
+    weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    if class_weight is not None:
+        given = class_weight
+        if isinstance(given, dict):
+            given = {i: given[label] for i, label in enumerate(classes) if label in given}
+        of_classes = compute_class_weight(given, classes=np.arange(classes.size), y=labels)
+        if not (of_classes >= 0).all():
+            raise ValueError(f"class_weight must be numbers >= 0, got {class_weight!r}")
+        weights = weights * of_classes[labels]
+    if not (weights > 0).any():
+        raise ValueError("sample_weight times class_weight must be positive for some example")
+    return np.asarray(weights, dtype=np.float64)
+
+
+def given_loss(model: Any, n_examples: int) -> Loss:
+    """The loss that the parameters of the estimator describe, for this many examples."""
+    costs = None if model.costs is None else np.asarray(model.costs)
+    per_example = costs is not None and costs.shape[:1] != model.classes_.shape
+    loss = make_loss(model.loss, k=model.k, rho=model.rho, costs=costs, per_example=per_example)
+    loss.check(model.classes_.size, n_examples)
+    return loss
+
+
+def with_constant(X: Any, constant: float) -> Any:
+    """X with one more column, of a constant."""
+    column = np.full((X.shape[0], 1), constant, dtype=X.dtype)
+    return sp.hstack([X, column], "csr") if sp.issparse(X) else np.hstack([X, column])
+
+
+def signature_of(problem: MulticlassProblem, solver: str) -> tuple[Any, ...]:
+    """What two fits must share for the second to start from the dual state of the first."""
+    from joblib import hash as digest
+
+    from cornerstep.problems.multiclass_batch import keeps_duals
+
+    loss = problem.loss
+    shared = (problem.n_classes, digest(problem.labels), loss.whole, digest(loss.rho))
+    if solver == "block" or keeps_duals(problem):
+        return (*shared, "block" if solver == "block" else "dual points")
+    return (*shared, digest((problem.examples.data, loss.costs)))
+
+
+def threads(n_jobs: int | None) -> AbstractContextManager[Any]:
+    """Limit the threads of the matrix products."""
+    if n_jobs is None:
+        return nullcontext()
+    from joblib import effective_n_jobs
+    from threadpoolctl import threadpool_limits
+
+    return threadpool_limits(effective_n_jobs(n_jobs))
