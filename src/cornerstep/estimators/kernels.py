@@ -62,7 +62,7 @@ class Kernel:
             )
         if not np.isfinite(matrix).all():
             raise ValueError(f"kernel={self.name!r} must give finite numbers, got NaN or infinity")
-        size = float(np.abs(matrix).max())
+        size = float(np.abs(matrix).max()) or 1.0
         precision = float(np.finfo(np.result_type(matrix.dtype, np.float32)).eps)
         away = float(np.abs(matrix - matrix.T).max())
         if away > np.sqrt(precision) * size:
