@@ -121,6 +121,6 @@ def _measure(name: str, row: Row) -> str:
     value = row.measures.get(name)
     if value is None:
         return ""
-    if value == round(value) != 0 and math.isfinite(value):
+    if math.isfinite(value) and value == round(value) != 0:
         return f"{value:,.0f}"
     return f"{value:.1e}"

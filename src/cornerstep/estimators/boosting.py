@@ -15,10 +15,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.class_weight import compute_class_weight
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
-    _check_sample_weight,
     check_is_fitted,
     has_fit_parameter,
     validate_data,
@@ -31,6 +28,7 @@ from cornerstep.estimators.boosting_machine import (
     finite_learner,
     tree_learner,
 )
+from cornerstep.estimators.targets import classes_and_labels, example_weights
 from cornerstep.optimiser.result import Status
 from cornerstep.problems.boosting import METHODS, SECONDARIES, STEPS
 from cornerstep.problems.weak_learners import Vote
@@ -265,27 +263,13 @@ class SoftMarginBoostingClassifier(ClassifierMixin, BaseEstimator):
         self, X: Any, y: Any, sample_weight: Any
     ) -> tuple[FloatArray, IntArray, FloatArray]:
         X, y = validate_data(self, X, y, dtype=np.float64, order="C", ensure_min_samples=2)
-        check_classification_targets(y)
-        self.classes_, labels = np.unique(y, return_inverse=True)
-        if self.classes_.size < 2:
-            raise ValueError(
-                "y must have at least two classes: the classifier can't train when only one class "
-                f"is present, {self.classes_[0]!r}"
-            )
-        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        if self.class_weight is not None:
-            given = self.class_weight
-            if isinstance(given, dict):
-                given = {i: given[label] for i, label in enumerate(self.classes_) if label in given}
-            each = compute_class_weight(given, classes=np.arange(self.classes_.size), y=labels)
-            if not (each >= 0).all():
-                raise ValueError(f"class_weight must be numbers >= 0, got {self.class_weight!r}")
-            weights = weights * each[labels]
+        self.classes_, labels = classes_and_labels(y)
+        weights = example_weights(X, labels, self.classes_, sample_weight, self.class_weight)
         if np.unique(labels[weights > 0]).size < 2:
             raise ValueError(
                 "sample_weight times class_weight must be positive in at least two classes"
             )
-        return X, labels, np.asarray(weights, dtype=np.float64)
+        return X, labels, weights
 
     def _n_machines(self) -> int:
         return 1 if self.classes_.size == 2 else self.classes_.size

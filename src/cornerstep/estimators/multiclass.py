@@ -12,18 +12,17 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cornerstep.estimators.kernels import Kernel, gamma_value
 from cornerstep.estimators.multiclass_input import (
     check_parameters,
-    example_weights,
     given_loss,
     signature_of,
     threads,
     with_constant,
 )
+from cornerstep.estimators.targets import classes_and_labels, example_weights
 from cornerstep.losses import Loss
 from cornerstep.optimiser.loop import Outcome, Stopping, run
 from cornerstep.optimiser.result import Status
@@ -190,14 +189,10 @@ class MulticlassSVC(ClassifierMixin, BaseEstimator):
             dtype=[np.float64, np.float32],
             order="C",
         )
-        check_classification_targets(y)
-        self.classes_, labels = np.unique(y, return_inverse=True)
-        if self.classes_.size < 2:
-            raise ValueError(
-                "y must have at least two classes: the classifier can't train when only one class "
-                f"is present, {self.classes_[0]!r}"
-            )
+        self.classes_, labels = classes_and_labels(y)
         weights = example_weights(X, labels, self.classes_, sample_weight, self.class_weight)
+        if not (weights > 0).any():
+            raise ValueError("sample_weight times class_weight must be positive for some example")
         used = weights > 0
         examples = self._examples(X, used)
         problem = MulticlassProblem(

@@ -8,13 +8,10 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils.class_weight import compute_class_weight
-from sklearn.utils.validation import _check_sample_weight
 
 from cornerstep.estimators.kernels import KERNELS
 from cornerstep.losses import Loss, make_loss
 from cornerstep.problems.multiclass import MulticlassProblem
-from cornerstep.vectors import FloatArray, IntArray
 
 SOLVERS = ("auto", "block", "fw", "fw-open-loop", "projected-gradient")
 
@@ -35,24 +32,6 @@ def check_parameters(model: Any) -> None:
         raise ValueError(
             f"kernel must be one of {', '.join(KERNELS)} or a function, got {model.kernel!r}"
         )
-
-
-def example_weights(
-    X: Any, labels: IntArray, classes: Any, sample_weight: Any, class_weight: Any
-) -> FloatArray:
-    """The weight of each example: its own times that of its class."""
-    weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-    if class_weight is not None:
-        given = class_weight
-        if isinstance(given, dict):
-            given = {i: given[label] for i, label in enumerate(classes) if label in given}
-        of_classes = compute_class_weight(given, classes=np.arange(classes.size), y=labels)
-        if not (of_classes >= 0).all():
-            raise ValueError(f"class_weight must be numbers >= 0, got {class_weight!r}")
-        weights = weights * of_classes[labels]
-    if not (weights > 0).any():
-        raise ValueError("sample_weight times class_weight must be positive for some example")
-    return np.asarray(weights, dtype=np.float64)
 
 
 def given_loss(model: Any, n_examples: int) -> Loss:

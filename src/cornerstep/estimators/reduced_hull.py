@@ -15,10 +15,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.utils import check_random_state
-from sklearn.utils.class_weight import compute_class_weight
-from sklearn.utils.multiclass import _ovr_decision_function, check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.multiclass import _ovr_decision_function
+from sklearn.utils.validation import check_is_fitted, validate_data
 
+from cornerstep.estimators.targets import classes_and_labels, example_weights
 from cornerstep.optimiser.result import Status, Trace
 from cornerstep.problems.kernel_columns import (
     CallableKernel,
@@ -188,16 +188,10 @@ class ReducedHullSVC(ClassifierMixin, BaseEstimator):
             self, X, y, accept_sparse=self._accept_sparse(), dtype=[np.float64, np.float32],
             order="C",
         )  # fmt: skip
-        check_classification_targets(y)
-        self.classes_, labels = np.unique(y, return_inverse=True)
-        if self.classes_.size < 2:
-            raise ValueError(
-                "y must have at least two classes: the classifier can't train when only one class "
-                f"is present, {self.classes_[0]!r}"
-            )
+        self.classes_, labels = classes_and_labels(y)
         if self.kernel == "precomputed" and X.shape[0] != X.shape[1]:
             raise ValueError(f"X must be a square kernel matrix, got shape {X.shape}")
-        weights = self._weights(X, labels, sample_weight)
+        weights = example_weights(X, labels, self.classes_, sample_weight, self.class_weight)
         self._check_feasible(labels, weights)
         self._gamma = self._gamma_value(X)
         pairs = self._train(X, labels, weights)
@@ -234,19 +228,6 @@ class ReducedHullSVC(ClassifierMixin, BaseEstimator):
             raise ValueError(
                 f"kernel must be one of {', '.join(KERNELS)} or a function, got {self.kernel!r}"
             )
-
-    def _weights(self, X: Any, labels: IntArray, sample_weight: Any) -> FloatArray:
-        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        if self.class_weight is not None:
-            indices = np.arange(self.classes_.size)
-            given = self.class_weight
-            if isinstance(given, dict):
-                given = {i: given[label] for i, label in enumerate(self.classes_) if label in given}
-            of_classes = compute_class_weight(given, classes=indices, y=labels)
-            if not (of_classes >= 0).all():
-                raise ValueError(f"class_weight must be numbers >= 0, got {self.class_weight!r}")
-            weights = weights * of_classes[labels]
-        return np.asarray(weights, dtype=np.float64)
 
     def _check_feasible(self, labels: IntArray, weights: FloatArray) -> None:
         """Every class must have weight, and enough of it for nu or K."""

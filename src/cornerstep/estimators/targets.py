@@ -1,0 +1,40 @@
+"""What classifiers make of their targets: classes, labels by number, weights of examples."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight
+
+from cornerstep.vectors import FloatArray, IntArray
+
+
+def classes_and_labels(y: Any) -> tuple[Any, IntArray]:
+    """The classes in order, at least two, and the number of each example's class."""
+    check_classification_targets(y)
+    classes, labels = np.unique(y, return_inverse=True)
+    if classes.size < 2:
+        raise ValueError(
+            "y must have at least two classes: the classifier can't train when only one class "
+            f"is present, {classes[0]!r}"
+        )
+    return classes, labels
+
+
+def example_weights(
+    X: Any, labels: IntArray, classes: Any, sample_weight: Any, class_weight: Any
+) -> FloatArray:
+    """The weight of each example: its own times that of its class."""
+    weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    if class_weight is not None:
+        given = class_weight
+        if isinstance(given, dict):
+            given = {i: given[label] for i, label in enumerate(classes) if label in given}
+        of_classes = compute_class_weight(given, classes=np.arange(classes.size), y=labels)
+        if not (of_classes >= 0).all():
+            raise ValueError(f"class_weight must be numbers >= 0, got {class_weight!r}")
+        weights = weights * of_classes[labels]
+    return np.asarray(weights, dtype=np.float64)
