@@ -294,7 +294,7 @@ def _point(problem: Problem, solver: Any, rule: str) -> Point:
     """Where a solver object is now; images are W itself as the examples are dense."""
     if rule == "block":
         return Point(solver.best_image, solver.coefficients())
-    state = solver.dual
+    state = solver.state
     if state.alpha.size:
         return Point(solver.primal.image, problem.C * state.alpha)
     return Point(solver.primal.image, image=(state.image, state.linear))
