@@ -10,15 +10,20 @@ from cornerstep.optimiser import Result, Status, minimize
 from cornerstep.saddle import extragradient
 
 if TYPE_CHECKING:
+    from cornerstep.certificates import Certificate, certificate
     from cornerstep.estimators.boosting import SoftMarginBoostingClassifier
     from cornerstep.estimators.multiclass import MulticlassSVC
     from cornerstep.estimators.path import RegularizationPath, regularization_path
     from cornerstep.estimators.reduced_hull import ReducedHullSVC
     from cornerstep.estimators.structured import StructuredSVC
+    from cornerstep.persistence import ModelFileError, load, save
+    from cornerstep.verification import Verification, certify
 
 __version__ = version("cornerstep")
 
 __all__ = [
+    "Certificate",
+    "ModelFileError",
     "MulticlassSVC",
     "ReducedHullSVC",
     "RegularizationPath",
@@ -26,26 +31,38 @@ __all__ = [
     "SoftMarginBoostingClassifier",
     "Status",
     "StructuredSVC",
+    "Verification",
     "__version__",
+    "certificate",
+    "certify",
     "extragradient",
+    "load",
     "minimize",
     "regularization_path",
+    "save",
 ]
 
 # Each estimator brings scikit-learn and its own compiled kernels along: imported when asked for.
 _LAZY = {
-    "MulticlassSVC": "multiclass",
-    "ReducedHullSVC": "reduced_hull",
-    "RegularizationPath": "path",
-    "SoftMarginBoostingClassifier": "boosting",
-    "StructuredSVC": "structured",
-    "regularization_path": "path",
+    "Certificate": "certificates",
+    "ModelFileError": "persistence",
+    "MulticlassSVC": "estimators.multiclass",
+    "ReducedHullSVC": "estimators.reduced_hull",
+    "RegularizationPath": "estimators.path",
+    "SoftMarginBoostingClassifier": "estimators.boosting",
+    "StructuredSVC": "estimators.structured",
+    "Verification": "verification",
+    "certificate": "certificates",
+    "certify": "verification",
+    "load": "persistence",
+    "regularization_path": "estimators.path",
+    "save": "persistence",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
-        return getattr(import_module(f"cornerstep.estimators.{_LAZY[name]}"), name)
+        return getattr(import_module(f"cornerstep.{_LAZY[name]}"), name)
     raise AttributeError(f"module 'cornerstep' has no attribute {name!r}")
 
 
