@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from cornerstep.estimators.path import RegularizationPath, regularization_path
     from cornerstep.estimators.reduced_hull import ReducedHullSVC
     from cornerstep.estimators.structured import StructuredSVC
-    from cornerstep.persistence import ModelFileError, load, save
+    from cornerstep.persistence import ModelFileError, load, read_manifest, save
     from cornerstep.verification import Verification, certify
 
 __version__ = version("cornerstep")
@@ -38,6 +38,7 @@ __all__ = [
     "extragradient",
     "load",
     "minimize",
+    "read_manifest",
     "regularization_path",
     "save",
 ]
@@ -55,6 +56,7 @@ _LAZY = {
     "certificate": "certificates",
     "certify": "verification",
     "load": "persistence",
+    "read_manifest": "persistence",
     "regularization_path": "estimators.path",
     "save": "persistence",
 }
