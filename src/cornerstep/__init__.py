@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from cornerstep.estimators.reduced_hull import ReducedHullSVC
     from cornerstep.estimators.structured import StructuredSVC
     from cornerstep.persistence import ModelFileError, load, read_manifest, save
+    from cornerstep.reporting import report
     from cornerstep.verification import Verification, certify
 
 __version__ = version("cornerstep")
@@ -40,6 +41,7 @@ __all__ = [
     "minimize",
     "read_manifest",
     "regularization_path",
+    "report",
     "save",
 ]
 
@@ -58,6 +60,7 @@ _LAZY = {
     "load": "persistence",
     "read_manifest": "persistence",
     "regularization_path": "estimators.path",
+    "report": "reporting",
     "save": "persistence",
 }
 

@@ -9,6 +9,7 @@ import typer
 
 import cornerstep
 from cornerstep.certificates import certificate
+from cornerstep import measures
 from cornerstep.cli import models
 from cornerstep.cli.screen import UNPROVEN, UserError, facts, put_json
 from cornerstep.cli.using import Data, ModelFile, Target
@@ -23,7 +24,7 @@ def inspect(model: ModelFile, json: Json = False) -> None:
     """
     estimator, notes = models.load_model(model)
     manifest = cornerstep.read_manifest(model)
-    name, size = models.support_size(estimator)
+    name, size = measures.support_size(estimator)
     if json:
         kept = ("format_version", "library_version", "estimator", "certificate", "notes")
         shown = {key: manifest[key] for key in kept}
@@ -31,7 +32,7 @@ def inspect(model: ModelFile, json: Json = False) -> None:
         shown |= {name.replace(" ", "_"): size, "bytes": model.stat().st_size}
         put_json(shown)
         return
-    defaults = type(estimator)(**({"model": None} if models.is_structured(estimator) else {}))
+    defaults = type(estimator)(**({"model": None} if measures.is_structured(estimator) else {}))
     usual = defaults.get_params(deep=False)
     changed = {
         key: value
@@ -62,7 +63,7 @@ def _plain(value: Any) -> Any:
 
 
 def _classes(estimator: Any) -> str:
-    labels = estimator.model_.labels_ if models.is_structured(estimator) else estimator.classes_
+    labels = estimator.model_.labels_ if measures.is_structured(estimator) else estimator.classes_
     more = ", ..." if len(labels) > 10 else ""
     return f"{len(labels)}: {', '.join(map(str, labels[:10]))}{more}"
 

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.model_selection import train_test_split
 
 import cornerstep
 from cornerstep.certificates import Certificate
 from cornerstep.cli.data import Dataset, format_of, read
 from cornerstep.cli.screen import UserError
+from cornerstep.measures import is_structured
 
 MODELS = {
     "multiclass": "MulticlassSVC",
@@ -54,11 +54,6 @@ def _assignment(text: str) -> tuple[str, Any]:
         return name.strip(), value.strip()
 
 
-def is_structured(estimator: Any) -> bool:
-    """Whether labelings are sequences."""
-    return hasattr(estimator, "model")
-
-
 def arrays(estimator: Any, data: Dataset) -> tuple[Any, Any]:
     """X and y as the estimator takes them."""
     if is_structured(estimator):
@@ -71,6 +66,8 @@ def arrays(estimator: Any, data: Dataset) -> tuple[Any, Any]:
 
 def split(data: Dataset, holdout: float, seed: int) -> tuple[Dataset, Dataset | None]:
     """Rows for training and rows held out; whole sequences, or every class in proportion."""
+    from sklearn.model_selection import train_test_split
+
     if not 0 <= holdout < 1:
         raise UserError(f"--holdout must be a share from 0 to less than 1, got {holdout:g}")
     if holdout == 0:
@@ -141,46 +138,6 @@ def check_labels(estimator: Any, data: Dataset) -> None:
             f"{data.path} has the label {data.y[row]!s} in row {row + 1}, which the model does not "
             f"know; it knows {', '.join(map(str, known[:12]))}"
         )
-
-
-def top_k_errors(estimator: Any, X: Any, y: Any, most: int) -> list[float]:
-    """The error of the first k guesses for k = 1, ..., most."""
-    if is_structured(estimator):
-        return [1.0 - float(estimator.score(X, y))]
-    if most == 1:
-        return [float(np.mean(estimator.predict(X) != y))]
-    ranks = label_ranks(estimator, X, y)
-    first = float(np.mean(estimator.predict(X) != y))
-    return [first, *(float(np.mean(ranks >= k)) for k in range(2, most + 1))]
-
-
-def class_scores(estimator: Any, X: Any) -> Any:
-    """One column of scores for each class."""
-    scores = np.asarray(estimator.decision_function(X))
-    return np.column_stack([-scores, scores]) if scores.ndim == 1 else scores
-
-
-def label_ranks(estimator: Any, X: Any, y: Any) -> Any:
-    """How many classes score more than the right one; of equal scores the first class wins."""
-    scores = class_scores(estimator, X)
-    order = np.argsort(-scores, axis=1, kind="stable")
-    labels = np.searchsorted(estimator.classes_, y)
-    return (order == labels[:, None]).argmax(axis=1)
-
-
-def support_size(estimator: Any) -> tuple[str, int]:
-    """What carries the model, and how much of it there is."""
-    if hasattr(estimator, "support_"):
-        return "support vectors", int(estimator.support_.size)
-    if hasattr(estimator, "estimators_"):
-        lists = estimator.estimators_
-        nested = lists and isinstance(lists[0], list)
-        return "trees", sum(map(len, lists)) if nested else len(lists)
-    if is_structured(estimator):
-        return "weights", int(np.count_nonzero(estimator.coef_))
-    if estimator.dual_coef_ is None:
-        return "weights", int(np.count_nonzero(estimator.coef_))
-    return "support examples", int(np.count_nonzero(abs(estimator.dual_coef_).sum(axis=1)))
 
 
 def summary(proof: Certificate) -> dict[str, Any]:

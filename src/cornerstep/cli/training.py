@@ -9,6 +9,7 @@ import typer
 
 import cornerstep
 from cornerstep.certificates import certificate
+from cornerstep import measures
 from cornerstep.cli import models
 from cornerstep.cli.data import Dataset, read
 from cornerstep.cli.screen import (
@@ -103,7 +104,7 @@ def fit(
             raise UserError(str(problem)) from None
     if report is not None:
         _report(estimator, train, test, report)
-    name, size = models.support_size(estimator)
+    name, size = measures.support_size(estimator)
     if json:
         put_json({
             "estimator": type(estimator).__name__, "certificate": proof.to_dict(),
@@ -207,7 +208,7 @@ def _check_outputs(*paths: Path | None) -> None:
 def _errors(estimator: Any, train: Dataset, test: Dataset | None, top_k: int) -> dict[str, Any]:
     """Errors of the first k guesses on both parts of the data."""
     most = 1
-    if top_k != 1 and not models.is_structured(estimator):
+    if top_k != 1 and not measures.is_structured(estimator):
         if not 1 <= top_k <= estimator.classes_.size:
             raise UserError(f"--top-k must be from 1 to {estimator.classes_.size}, got {top_k}")
         most = top_k
@@ -218,7 +219,7 @@ def _errors(estimator: Any, train: Dataset, test: Dataset | None, top_k: int) ->
         if part is None:
             out[name] = []
             continue
-        out[name] = models.top_k_errors(estimator, *models.arrays(estimator, part), most)
+        out[name] = measures.top_k_errors(estimator, *models.arrays(estimator, part), most)
     return out
 
 

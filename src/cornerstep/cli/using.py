@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from cornerstep import measures
 from cornerstep.cli import models
 from cornerstep.cli.data import read, write
 from cornerstep.cli.screen import UserError, facts, put_json, say
@@ -43,7 +44,7 @@ def predict(
 
 
 def _predictions(estimator: Any, table: Any, top_k: int, scores: bool) -> list[str]:
-    if models.is_structured(estimator):
+    if measures.is_structured(estimator):
         if top_k != 1 or scores:
             raise UserError("--top-k and --scores are not for models of chains")
         X, _, where = table.chains()
@@ -53,14 +54,14 @@ def _predictions(estimator: Any, table: Any, top_k: int, scores: bool) -> list[s
         return [str(label) for label in out]
     X, _ = models.arrays(estimator, table)
     if scores:
-        values = models.class_scores(estimator, X)
+        values = measures.class_scores(estimator, X)
         heading = "\t".join(str(label) for label in estimator.classes_)
         return [heading, *("\t".join(f"{v!r}" for v in row) for row in values.tolist())]
     if not 1 <= top_k <= estimator.classes_.size:
         raise UserError(f"--top-k must be from 1 to {estimator.classes_.size}, got {top_k}")
     if top_k == 1:
         return [str(label) for label in estimator.predict(X)]
-    order = np.argsort(-models.class_scores(estimator, X), axis=1, kind="stable")[:, :top_k]
+    order = np.argsort(-measures.class_scores(estimator, X), axis=1, kind="stable")[:, :top_k]
     return ["\t".join(map(str, row)) for row in estimator.classes_[order]]
 
 
@@ -79,7 +80,7 @@ def evaluate(
     table = models.read_for(estimator, notes, data, target=target)
     models.check_labels(estimator, table)
     X, y = models.arrays(estimator, table)
-    if models.is_structured(estimator):
+    if measures.is_structured(estimator):
         if top_k != 1:
             raise UserError("--top-k is not for models of chains")
         answers = estimator.predict(X)
@@ -93,7 +94,7 @@ def evaluate(
     else:
         if not 1 <= top_k <= estimator.classes_.size:
             raise UserError(f"--top-k must be from 1 to {estimator.classes_.size}, got {top_k}")
-        errors = models.top_k_errors(estimator, X, y, top_k)
+        errors = measures.top_k_errors(estimator, X, y, top_k)
         result = {"examples": len(y)}
         result |= {f"top-{k} error": error for k, error in enumerate(errors, start=1)}
     if json:
