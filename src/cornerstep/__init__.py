@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from cornerstep.estimators.path import RegularizationPath, regularization_path
     from cornerstep.estimators.reduced_hull import ReducedHullSVC
     from cornerstep.estimators.structured import StructuredSVC
+    from cornerstep.onnx_export import to_onnx
     from cornerstep.persistence import ModelFileError, load, read_manifest, save
     from cornerstep.reporting import report
     from cornerstep.verification import Verification, certify
@@ -43,6 +44,7 @@ __all__ = [
     "regularization_path",
     "report",
     "save",
+    "to_onnx",
 ]
 
 # Each estimator brings scikit-learn and its own compiled kernels along: imported when asked for.
@@ -62,6 +64,7 @@ _LAZY = {
     "regularization_path": "estimators.path",
     "report": "reporting",
     "save": "persistence",
+    "to_onnx": "onnx_export",
 }
 
 

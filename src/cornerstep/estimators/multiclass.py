@@ -18,6 +18,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from cornerstep.display import CertifiedDisplay
 from cornerstep.losses import Loss, make_loss
 from cornerstep.optimiser.loop import Outcome, Stopping, run
 from cornerstep.optimiser.result import Status
@@ -29,7 +30,7 @@ SOLVERS = ("auto", "block", "fw", "fw-open-loop", "projected-gradient")
 KERNELS = ("linear", "rbf", "poly", "sigmoid", "precomputed")
 
 
-class MulticlassSVC(ClassifierMixin, BaseEstimator):
+class MulticlassSVC(CertifiedDisplay, ClassifierMixin, BaseEstimator):
     """``min over W of  1/2 |W|² + C sum_i weight_i Phi(W'x_i; y_i)``, with a certificate.
 
     Phi is a max-dot-over-simplex loss (see :mod:`cornerstep.losses`).  After ``fit`` the optimum of
