@@ -33,7 +33,9 @@ CLASSIFIERS = {
         losses.TopK(2), smoothing=0.1, class_weight="balanced", random_state=0
     ).fit(X, LABELS),
     "joint rbf": lambda: MulticlassSVC(kernel="rbf", random_state=0).fit(X, LABELS),
-    "no dual point": lambda: MulticlassSVC(solver="fw", tol=0.05, C=0.01, max_iter=5000).fit(X, LABELS),
+    "no dual point": lambda: MulticlassSVC(solver="fw", tol=0.05, C=0.01, max_iter=5000).fit(
+        X, LABELS
+    ),
     "hull": lambda: ReducedHullSVC(0.3, random_state=0).fit(X[TWO], NAMES[TWO]),
     "hull, C, three classes": lambda: ReducedHullSVC(C=1.0, random_state=0).fit(X, NAMES),
     "trees": lambda: SoftMarginBoostingClassifier(nu=0.3, tol=0.1).fit(X[TWO], LABELS[TWO]),

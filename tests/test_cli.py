@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +26,9 @@ ENDINGS = ("csv", "tsv", "parquet", "svm", "npz")
 def folder(tmp_path_factory):
     """The same data in every format, chains, and a trained model."""
     place = tmp_path_factory.mktemp("cli")
-    rows = [",".join(map(repr, map(float, x))) + f",{name}" for x, name in zip(X, NAMES, strict=True)]
+    rows = [
+        ",".join(map(repr, map(float, x))) + f",{name}" for x, name in zip(X, NAMES, strict=True)
+    ]
     (place / "iris.csv").write_text("\n".join(["a,b,c,d,kind", *rows]) + "\n")
     np.savez(place / "numbers.npz", X=X, y=LABELS)
     for ending in ENDINGS:
@@ -153,7 +155,10 @@ def test_columns_are_found_by_name(command, folder):
     turned = [",".join(line.split(",")[::-1] + [str(k)]) for k, line in enumerate(lines)]
     turned[0] = "kind,d,c,b,a,number"
     (folder / "turned.csv").write_text("\n".join(turned))
-    assert command("predict iris.cornerstep turned.csv")[1] == command("predict iris.cornerstep iris.csv")[1]
+    assert (
+        command("predict iris.cornerstep turned.csv")[1]
+        == command("predict iris.cornerstep iris.csv")[1]
+    )
     (folder / "less.csv").write_text("a,b,c\n1,2,3\n")
     assert "no column 'd'" in command("predict iris.cornerstep less.csv")[2]
 
@@ -290,39 +295,37 @@ def test_what_is_wrong_is_said_in_one_line(command, folder, line, words):
     assert words in err
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT to send")
-def test_ctrl_c_saves_the_best_model_so_far(folder):
+def test_ctrl_c_saves_the_best_model_so_far(command, folder, monkeypatch):
+    """The signal comes while the loop runs, as from a keyboard."""
+    from cornerstep.estimators import multiclass
+
+    loop = multiclass.run
+
+    def interrupted(*arguments, **options):
+        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+        return loop(*arguments, **options)
+
+    monkeypatch.setattr(multiclass, "run", interrupted)
+    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
     rng = np.random.default_rng(0)
-    np.savez(folder / "hard.npz", X=rng.standard_normal((400, 30)), y=rng.integers(0, 5, 400))
-    process = subprocess.Popen(
-        [sys.executable, "-m", "cornerstep", "fit", "hard.npz", "--set", "solver=fw-open-loop",
-         "--tol", "1e-12", "--max-iter", "100000000", "-C", "100", "-o", "stopped.cornerstep",
-         "--set", "n_jobs=1"],
-        cwd=folder, env=environment() | {"PYTHONFAULTHANDLER": "1"}, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+    np.savez(folder / "hard.npz", X=rng.standard_normal((200, 30)), y=rng.integers(0, 5, 200))
     try:
-        _wait_until_training(process, folder)
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=120)
+        code, out, _ = command(
+            "fit hard.npz --solver fw-open-loop --tol 0 --max-iter 100000000 -C 100 "
+            "-o stopped.cornerstep"
+        )
     finally:
-        process.kill()
-    assert process.returncode == 130, err
+        signal.signal(signal.SIGINT, previous)
+    assert code == 130
     assert "interrupted" in out
     assert cornerstep.load(folder / "stopped.cornerstep").status_ is cornerstep.Status.INTERRUPTED
 
 
-def _wait_until_training(process, folder):
-    """Until the process handles Ctrl-C itself: the loop has then begun."""
-    status = Path(f"/proc/{process.pid}/status")
-    if not status.exists():
-        time.sleep(20)
-        return
-    begun = time.monotonic()
-    used = 0.0
-    while time.monotonic() - begun < 100 and process.poll() is None:
-        ticks = Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()
-        used = (int(ticks[11]) + int(ticks[12])) / os.sysconf("SC_CLK_TCK")
-        if used > 12:  # seconds of work: importing takes a few of them
-            return
-        time.sleep(0.2)
+def test_ctrl_c_before_training_is_no_crash(command, monkeypatch):
+    from cornerstep.cli import training
+
+    def stop(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(training, "read", stop)
+    assert command("fit n.npz") == (130, "", "interrupted; nothing was saved\n")

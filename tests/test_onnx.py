@@ -27,7 +27,9 @@ def test_scores_and_labels_agree(name, tmp_path):
     classes = np.array(json.loads(session.get_modelmeta().custom_metadata_map["classes"]))
     predicted = model.predict(new.astype(np.float64))
     two = expected.ndim == 1
-    close = np.abs(expected) if two else -np.diff(-np.sort(-expected, axis=1)[:, :2], axis=1).ravel()
+    close = (
+        np.abs(expected) if two else -np.diff(-np.sort(-expected, axis=1)[:, :2], axis=1).ravel()
+    )
     sure = close > 1e-4
     assert np.array_equal(classes[labels][sure], predicted[sure])
     assert sure.mean() > 0.9

@@ -68,7 +68,9 @@ def test_traces_stages_and_refits_survive(path):
     again = load(path)
     assert again.trace_[0].columns == model.trace_[0].columns
     assert np.array_equal(again.trace_[0]["gap"], model.trace_[0]["gap"], equal_nan=True)
-    pairs = zip(model.staged_decision_function(data), again.staged_decision_function(data), strict=True)
+    pairs = zip(
+        model.staged_decision_function(data), again.staged_decision_function(data), strict=True
+    )
     assert all(np.array_equal(a, b) for a, b in pairs)
     assert np.array_equal(again.fit(data, labels).predict(data), model.predict(data))
 

@@ -66,7 +66,8 @@ def test_feature_names_are_shown():
 @pytest.mark.skipif(BROWSER is None, reason="no Chromium here")
 def test_a_browser_draws_every_chart_without_errors(tmp_path):
     parts = [
-        section(*classifier(name), title=name) for name in ("linear", "hull", "trees, three classes")
+        section(*classifier(name), title=name)
+        for name in ("linear", "hull", "trees, three classes")
     ]
     parts.append(section(*structured("chain"), title="chain"))
     write_page("All", parts, tmp_path / "page.html")

@@ -49,7 +49,9 @@ def test_false_claims_are_found_out():
     linear, hull, trees = (classifier(name)[0] for name in ("linear", "hull", "trees"))
     assert any("gap" in p for p in changed("linear", gap_=0.0).problems)
     assert any("objective" in p for p in changed("linear", coef_=1.1 * linear.coef_).problems)
-    assert any("domain" in p for p in changed("linear", dual_coef_=1.5 * linear.dual_coef_).problems)
+    assert any(
+        "domain" in p for p in changed("linear", dual_coef_=1.5 * linear.dual_coef_).problems
+    )
     assert not changed("hull", gap_=0.0, objective_=0.9 * hull.objective_).holds
     assert any("domain" in p for p in changed("hull", _machines=1.2 * hull._machines).problems)
     assert not changed("trees", soft_margin_=trees.soft_margin_ + 0.1).holds

@@ -101,8 +101,7 @@ class Certificate:
                 f"larger{several}{rests}."
             )
         return (
-            f"No model has an objective more than {100 * self.relative_gap:.2g} % "
-            f"smaller{several}."
+            f"No model has an objective more than {100 * self.relative_gap:.2g} % smaller{several}."
         )
 
     def to_dict(self) -> dict[str, Any]:

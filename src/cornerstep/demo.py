@@ -92,7 +92,9 @@ def _breast_cancer() -> tuple[Any, Any, Any, Any, list[str]]:
             list(data.feature_names))  # fmt: skip
 
 
-def _counting(rng: np.random.Generator, X: Any, y: Any, n: int = 120) -> tuple[list[Any], list[Any]]:
+def _counting(
+    rng: np.random.Generator, X: Any, y: Any, n: int = 120
+) -> tuple[list[Any], list[Any]]:
     """Chains of 4 to 9 images whose digit is the next one with probability 0.8."""
     of_digit = [np.flatnonzero(y == digit) for digit in range(10)]
     images, labels = [], []

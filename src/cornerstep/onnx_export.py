@@ -67,7 +67,11 @@ def to_onnx(estimator: Any, path: str | os.PathLike[str] | None = None) -> Any:
     graph = helper.make_graph(
         nodes,
         type(estimator).__name__,
-        [helper.make_tensor_value_info("X", TensorProto.FLOAT, [None, int(estimator.n_features_in_)])],
+        [
+            helper.make_tensor_value_info(
+                "X", TensorProto.FLOAT, [None, int(estimator.n_features_in_)]
+            )
+        ],
         [
             helper.make_tensor_value_info("scores", TensorProto.FLOAT, [None, columns]),
             helper.make_tensor_value_info("label", TensorProto.INT64, [None]),
@@ -122,7 +126,9 @@ def _trees(estimator: Any) -> tuple[list[Any], list[Any]]:
     return [node], []
 
 
-def _add_tree(parts: dict[str, list[Any]], number: int, target: int, tree: Any, weight: float) -> None:
+def _add_tree(
+    parts: dict[str, list[Any]], number: int, target: int, tree: Any, weight: float
+) -> None:
     """A heap of nodes: children of v are 2v + 1 and 2v + 2; the leaves come last."""
     inner = tree.features.size
     thresholds = _rounded_down(tree.thresholds)

@@ -67,7 +67,9 @@ class ModelFileError(ValueError):
     """A model file that cannot be written or read, and why."""
 
 
-def save(estimator: Any, path: str | os.PathLike[str], *, notes: dict[str, Any] | None = None) -> None:
+def save(
+    estimator: Any, path: str | os.PathLike[str], *, notes: dict[str, Any] | None = None
+) -> None:
     """Write a fitted estimator to ``path``.
 
     The file appears whole or not at all.  State that only a warm start needs is left out.
@@ -241,7 +243,14 @@ def _read(path: Path, with_arrays: bool) -> tuple[dict[str, Any], dict[str, Any]
         ) from None
     except ModelFileError:
         raise
-    except (KeyError, TypeError, ValueError, EOFError, NotImplementedError, RuntimeError) as problem:
+    except (
+        KeyError,
+        TypeError,
+        ValueError,
+        EOFError,
+        NotImplementedError,
+        RuntimeError,
+    ) as problem:
         raise ModelFileError(f"{path} is damaged: {problem}") from None
     except Exception as problem:  # zlib.error and its like: whatever a broken archive raises
         raise ModelFileError(f"{path} is damaged: {problem}") from None

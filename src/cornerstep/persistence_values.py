@@ -21,7 +21,15 @@ from cornerstep import losses, structured
 from cornerstep.optimiser.result import Status, Trace
 from cornerstep.structured.base import StructuredModel
 
-_LOSSES = ("Loss", "MaxHinge", "CostSensitive", "TopK", "Usunier", "WeightedTopK", "WeightedUsunier")
+_LOSSES = (
+    "Loss",
+    "MaxHinge",
+    "CostSensitive",
+    "TopK",
+    "Usunier",
+    "WeightedTopK",
+    "WeightedUsunier",
+)
 _MODELS: dict[str, tuple[str, ...]] = {
     "ChainModel": ("transitions", "biases", "normalize", "labels", "labels_", "n_features_", "size"),
     "MulticlassModel": ("fit_intercept", "intercept_scaling", "labels_", "n_features_", "size"),
@@ -137,9 +145,13 @@ class Encoder:
         if array.dtype.kind == "O":
             if array.ndim == 1 and all(isinstance(v, str | int | float) for v in array):
                 return {"objects": [self(v, name) for v in array]}
-            raise UnsavableError(f"{name} is an array of Python objects, which a model file cannot hold")
+            raise UnsavableError(
+                f"{name} is an array of Python objects, which a model file cannot hold"
+            )
         if array.dtype.kind not in "biufUS":
-            raise UnsavableError(f"{name} is an array of {array.dtype}, which a model file cannot hold")
+            raise UnsavableError(
+                f"{name} is an array of {array.dtype}, which a model file cannot hold"
+            )
         key = name if name not in self.arrays else f"{name}.{len(self.arrays)}"
         buffer = io.BytesIO()
         np.lib.format.write_array(buffer, np.ascontiguousarray(array).reshape(array.shape),

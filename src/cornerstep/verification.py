@@ -67,7 +67,9 @@ class Verification:
     @property
     def relative_gap(self) -> float:
         """The largest recomputed relative gap."""
-        return float((np.abs(self.values - self.bounds) / np.maximum(np.abs(self.values), 1e-300)).max())
+        return float(
+            (np.abs(self.values - self.bounds) / np.maximum(np.abs(self.values), 1e-300)).max()
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """As plain numbers and words."""
@@ -118,9 +120,11 @@ def certify(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> Verifi
         labels = _labels(estimator, y)
         if X.shape[0] != labels.size:
             raise ValueError(f"X and y must be as many, got {X.shape[0]} and {labels.size}")
-        weights = estimator._weights(X, labels, sample_weight) if hasattr(
-            estimator, "_weights"
-        ) else _class_weights(estimator, X, labels, sample_weight)
+        weights = (
+            estimator._weights(X, labels, sample_weight)
+            if hasattr(estimator, "_weights")
+            else _class_weights(estimator, X, labels, sample_weight)
+        )
         values, bounds, how = checks[name](estimator, X, labels, weights, problems)  # type: ignore[operator]
     _compare(claimed, values, bounds, problems)
     return Verification(claimed, values, bounds, tuple(problems), how)
@@ -201,8 +205,15 @@ def _multiclass(
     else:
         machine = np.asarray(clf._machine.todense())
         _require_rows(machine.shape[0], int(used.sum()))
-        product = _kernel_product(clf, X, used, np.hstack([machine, np.zeros((len(machine), 0)) if dual is None else dual]))
-        product += constant * np.hstack([machine, product[:, :0] if dual is None else dual]).sum(axis=0)
+        product = _kernel_product(
+            clf,
+            X,
+            used,
+            np.hstack([machine, np.zeros((len(machine), 0)) if dual is None else dual]),
+        )
+        product += constant * np.hstack([machine, product[:, :0] if dual is None else dual]).sum(
+            axis=0
+        )
         scores = product[:, :m]
         square = float((machine * scores).sum())
         if dual is not None:
@@ -275,7 +286,11 @@ def _reduced_hull(
         slack = _FEASIBLE * max(1.0, float(caps.max()))
         sums = [float(a[signs == sign].sum()) for sign in (1, -1)]
         wanted = [Ks[k]] * 2 if clf.C is None else [sums[0]] * 2
-        if (a < -slack).any() or (a > caps + slack).any() or not np.allclose(sums, wanted, rtol=1e-6):
+        if (
+            (a < -slack).any()
+            or (a > caps + slack).any()
+            or not np.allclose(sums, wanted, rtol=1e-6)
+        ):
             problems.append(f"the dual point of the machine {k} lies outside its domain")
         linear = 0.0 if clf.C is None else -float(a.sum()) / clf.C
         values.append(0.5 * (float(a @ gradient) + linear))
@@ -284,7 +299,9 @@ def _reduced_hull(
     return np.array(values), np.array(bounds), "the best vertex of the domain, by sorting"
 
 
-def _best_vertex(gradient: FloatArray, signs: FloatArray, caps: FloatArray, K: float | None) -> float:
+def _best_vertex(
+    gradient: FloatArray, signs: FloatArray, caps: FloatArray, K: float | None
+) -> float:
     """``min <g, a>`` over ``0 <= a <= caps``: the sum of each class K, or the two sums equal."""
     costs, amounts = [], []
     for sign in (1, -1):
@@ -335,7 +352,9 @@ def _boosting(
     return np.array(values), np.array(bounds), "the largest edge under the model's distribution"
 
 
-def _structured(clf: Any, X: Any, Y: Any, claimed: Certificate) -> tuple[FloatArray, FloatArray, str]:
+def _structured(
+    clf: Any, X: Any, Y: Any, claimed: Certificate
+) -> tuple[FloatArray, FloatArray, str]:
     from cornerstep.structured.base import as_vector, items
 
     if clf.radius is not None:

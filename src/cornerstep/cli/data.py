@@ -53,10 +53,7 @@ class Dataset:
     def labelled(self) -> Dataset:
         """Itself, if it has labels."""
         if self.y is None:
-            raise UserError(
-                f"{self.path} has no labels: name their column with --target "
-                f"(columns: {_few(self.names)})" if self.names else f"{self.path} has no labels y"
-            )
+            raise UserError(f"{self.path} has no labels")
         return self
 
     def chains(self) -> tuple[list[Any], list[Any] | None, list[Any]]:
@@ -77,9 +74,7 @@ def format_of(path: Path) -> str:
     try:
         return FORMATS[path.suffix.lower()]
     except KeyError:
-        raise UserError(
-            f"{path} has an unknown ending: use {', '.join(FORMATS)}"
-        ) from None
+        raise UserError(f"{path} has an unknown ending: use {', '.join(FORMATS)}") from None
 
 
 def read(
@@ -121,6 +116,11 @@ def read(
             found = _read_npz(path)
         else:
             table = _csv_columns(path) if kind == "csv" else _parquet_columns(path)
+            if needs_labels and target is None:
+                raise UserError(
+                    f"{path} has no labels: name their column with --target "
+                    f"(columns: {_few(list(table))})"
+                )
             found = _from_columns(path, table, target, sequence, drop or [], features)
     except OSError as problem:
         raise UserError(f"cannot read {path}: {problem.strerror or problem}") from None
@@ -188,7 +188,9 @@ def _read_npz(path: Path) -> Dataset:
     else:
         raise UserError(f"{path} has no array X; it has {_few(sorted(arrays))}")
     if X.ndim != 2 or X.dtype.kind not in "biuf":
-        raise UserError(f"X in {path} must be a matrix of numbers, got {X.dtype} of shape {X.shape}")
+        raise UserError(
+            f"X in {path} must be a matrix of numbers, got {X.dtype} of shape {X.shape}"
+        )
     X = X if X.dtype.kind == "f" else X.astype(np.float64)
     y = arrays.get("y")
     return Dataset(path, X, None if y is None else _labels(y), arrays.get("sequence"), names)
@@ -203,7 +205,9 @@ def _csv_columns(path: Path) -> dict[str, Any]:
         raise UserError(f"{path} is not a CSV file in UTF-8: {problem}") from None
     rows = [row for row in rows if row]
     if len(rows) < 2:
-        raise UserError(f"{path} must have a heading and at least one row, it has {len(rows)} lines")
+        raise UserError(
+            f"{path} must have a heading and at least one row, it has {len(rows)} lines"
+        )
     names = [name.strip() for name in rows[0]]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
@@ -213,7 +217,9 @@ def _csv_columns(path: Path) -> dict[str, Any]:
             raise UserError(
                 f"{path} has {len(row)} values in line {number}, its heading has {len(names)}"
             )
-    return {name: list(values) for name, values in zip(names, zip(*rows[1:], strict=True), strict=True)}
+    return {
+        name: list(values) for name, values in zip(names, zip(*rows[1:], strict=True), strict=True)
+    }
 
 
 def _parquet_columns(path: Path) -> dict[str, Any]:
@@ -221,9 +227,7 @@ def _parquet_columns(path: Path) -> dict[str, Any]:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError:
-        raise UserError(
-            "Parquet files need pyarrow: pip install 'cornerstep[parquet]'"
-        ) from None
+        raise UserError("Parquet files need pyarrow: pip install 'cornerstep[parquet]'") from None
     try:
         table = pq.read_table(path)
     except pa.ArrowException as problem:
@@ -339,7 +343,9 @@ def _write_parquet(table: dict[str, Any], path: Path) -> None:
         import pyarrow.parquet as pq
     except ImportError:
         raise UserError("Parquet files need pyarrow: pip install 'cornerstep[parquet]'") from None
-    pq.write_table(pa.table({name: pa.array(values.tolist()) for name, values in table.items()}), path)
+    pq.write_table(
+        pa.table({name: pa.array(values.tolist()) for name, values in table.items()}), path
+    )
 
 
 def _few(names: list[str]) -> str:

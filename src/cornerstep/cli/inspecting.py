@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 
 import cornerstep
-from cornerstep.certificates import certificate
 from cornerstep import measures
+from cornerstep.certificates import certificate
 from cornerstep.cli import models
 from cornerstep.cli.screen import UNPROVEN, UserError, facts, put_json
 from cornerstep.cli.using import Data, ModelFile, Target
@@ -50,8 +50,12 @@ def inspect(model: ModelFile, json: Json = False) -> None:
     }
     rows |= models.summary(certificate(estimator))
     if notes.get("data"):
-        rows["trained on"] = f"{notes['training_rows']:,} of {notes['rows']:,} rows of {notes['data']}"
-    rows["file"] = f"{model.stat().st_size:,} bytes, {len(manifest['arrays'])} arrays, checksums right"
+        rows["trained on"] = (
+            f"{notes['training_rows']:,} of {notes['rows']:,} rows of {notes['data']}"
+        )
+    rows["file"] = (
+        f"{model.stat().st_size:,} bytes, {len(manifest['arrays'])} arrays, checksums right"
+    )
     facts(str(model), rows)
 
 

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 
 import cornerstep
-from cornerstep.certificates import certificate
 from cornerstep import measures
+from cornerstep.certificates import certificate
 from cornerstep.cli import models
 from cornerstep.cli.data import Dataset, read
 from cornerstep.cli.screen import (
@@ -45,7 +45,9 @@ Json = Annotated[bool, typer.Option("--json", help="Results as JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No live display.")]
 Set = Annotated[
     list[str] | None,
-    typer.Option("--set", help="Any other parameter of the estimator: NAME=VALUE; may be repeated."),
+    typer.Option(
+        "--set", help="Any other parameter of the estimator: NAME=VALUE; may be repeated."
+    ),
 ]
 
 
@@ -92,6 +94,7 @@ def fit(
     whole = read(data, target=target, sequence=sequence, drop=drop)
     train, test = models.split(whole, holdout, seed)
     estimator.set_params(random_state=seed, verbose=0 if quiet or json else 1)
+    _check_top_k(estimator, train, top_k)
     X, y = models.arrays(estimator, train)
     estimator.fit(X, y)
     proof = certificate(estimator)
@@ -157,7 +160,9 @@ def path(
     }  # fmt: skip
     estimator = models.make(model, options, set_ or [])
     if "C" not in estimator.get_params(deep=False):
-        raise UserError(f"--model {model} has no C: path is for multiclass, kernel, structured-chain")
+        raise UserError(
+            f"--model {model} has no C: path is for multiclass, kernel, structured-chain"
+        )
     try:
         values = [float(C) for C in Cs.split(",")]
     except ValueError:
@@ -205,22 +210,29 @@ def _check_outputs(*paths: Path | None) -> None:
             raise UserError(f"cannot write {path}: it is a folder")
 
 
-def _errors(estimator: Any, train: Dataset, test: Dataset | None, top_k: int) -> dict[str, Any]:
-    """Errors of the first k guesses on both parts of the data."""
-    most = 1
-    if top_k != 1 and not measures.is_structured(estimator):
-        if not 1 <= top_k <= estimator.classes_.size:
-            raise UserError(f"--top-k must be from 1 to {estimator.classes_.size}, got {top_k}")
-        most = top_k
-    elif top_k != 1:
-        raise UserError("--top-k is not for --model structured-chain")
-    out: dict[str, Any] = {}
-    for name, part in (("training", train), ("held-out", test)):
-        if part is None:
-            out[name] = []
-            continue
-        out[name] = measures.top_k_errors(estimator, *models.arrays(estimator, part), most)
-    return out
+def _check_top_k(estimator: Any, train: Dataset, top_k: int) -> None:
+    """Before training: there must be as many guesses to make."""
+    if measures.is_structured(estimator):
+        if top_k != 1:
+            raise UserError("--top-k is not for --model structured-chain")
+        return
+    n_classes = len(set(train.y.tolist()))
+    if not 1 <= top_k <= n_classes:
+        raise UserError(
+            f"--top-k must be from 1 to {n_classes}, the number of classes, got {top_k}"
+        )
+
+
+def _errors(
+    estimator: Any, train: Dataset, test: Dataset | None, top_k: int
+) -> dict[str, list[float]]:
+    """Errors of the first 1, ..., k guesses on both parts of the data."""
+    return {
+        name: []
+        if part is None
+        else measures.top_k_errors(estimator, *models.arrays(estimator, part), top_k)
+        for name, part in (("training", train), ("held-out", test))
+    }
 
 
 def _shares(values: list[float]) -> str:

@@ -22,9 +22,13 @@ Target = Annotated[str | None, typer.Option(help="Column of the labels, if not a
 def predict(
     model: ModelFile,
     data: Data,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Instead of stdout.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Instead of stdout.")
+    ] = None,
     top_k: Annotated[int, typer.Option(help="The first k guesses, separated by tabs.")] = 1,
-    scores: Annotated[bool, typer.Option("--scores", help="The score of every class instead.")] = False,
+    scores: Annotated[
+        bool, typer.Option("--scores", help="The score of every class instead.")
+    ] = False,
 ) -> None:
     """Print a prediction for every row of DATA.
 
@@ -108,7 +112,9 @@ def convert(
     source: Annotated[Path, typer.Argument(help="File to read.", metavar="FROM")],
     destination: Annotated[Path, typer.Argument(help="File to write.", metavar="TO")],
     target: Annotated[str | None, typer.Option(help="Column of the labels (CSV, Parquet).")] = None,
-    sequence: Annotated[str | None, typer.Option(help="Column of the chains (CSV, Parquet).")] = None,
+    sequence: Annotated[
+        str | None, typer.Option(help="Column of the chains (CSV, Parquet).")
+    ] = None,
     drop: Annotated[list[str] | None, typer.Option(help="Column to leave out.")] = None,
 ) -> None:
     """Turn a data file into another format; the ending of TO says which.

@@ -48,9 +48,7 @@ def report(
     str
         The page.
     """
-    part = section(
-        estimator, X, y, title=title, data_name=data_name, feature_names=feature_names
-    )
+    part = section(estimator, X, y, title=title, data_name=data_name, feature_names=feature_names)
     text = page(part.title, [part])
     if path is not None:
         Path(path).write_text(text, encoding="utf-8")

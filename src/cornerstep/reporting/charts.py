@@ -122,12 +122,20 @@ def histogram(label: str, values: FloatArray, mark: float, mark_name: str) -> st
         f'<text x="{min(max(x(mark), 60), width - 60):.1f}" y="10" text-anchor="middle">'
         f"{html.escape(mark_name)}</text>"
     )
-    for tick in np.linspace(edges[0], edges[-1], 5):
+    for tick in _ticks(float(edges[0]), float(edges[-1])):
         parts.append(
             f'<text x="{min(max(x(tick), 18), width - 18):.1f}" y="{height - 12}" '
             f'text-anchor="middle">{tick:.2g}</text>'
         )
     return _svg(label, width, height, "".join(parts))
+
+
+def _ticks(low: float, high: float) -> FloatArray:
+    """About five round numbers between two."""
+    raw = (high - low) / 5
+    power = 10.0 ** math.floor(math.log10(raw))
+    step = next(f * power for f in (1, 2, 5, 10) if f * power >= raw)
+    return np.round(np.arange(math.ceil(low / step), math.floor(high / step) + 1) * step, 12)
 
 
 def _svg(label: str, width: int, height: int, content: str) -> str:
@@ -138,18 +146,24 @@ def _svg(label: str, width: int, height: int, content: str) -> str:
 
 
 def heat(
-    label: str, rows: Sequence[str], columns: Sequence[str], values: Any, form: str = ".2g"
+    label: str,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    values: Any,
+    form: str = ".2g",
+    shades: Any = None,
 ) -> str:
-    """A table whose cells are coloured by value, negative ones in another colour."""
+    """A table whose cells are coloured by ``shades`` (by default the values), two colours by sign."""
     values = np.asarray(values, dtype=float)
-    largest = float(np.abs(values).max()) or 1.0
+    shades = values if shades is None else np.asarray(shades, dtype=float)
+    largest = float(np.abs(shades).max()) or 1.0
     head = "".join(f'<th scope="col">{html.escape(str(name))}</th>' for name in columns)
     body = []
-    for name, row in zip(rows, values, strict=True):
+    for name, row, colours in zip(rows, values, shades, strict=True):
         cells = "".join(
-            f'<td style="background:rgba(var(--{"heat" if v >= 0 else "neg"}),'
-            f'{0.75 * abs(v) / largest:.2f})">{_cell(v, form)}</td>'
-            for v in row
+            f'<td style="background:rgba(var(--{"heat" if shade >= 0 else "neg"}),'
+            f'{0.75 * abs(shade) / largest:.2f})">{_cell(v, form)}</td>'
+            for v, shade in zip(row, colours, strict=True)
         )
         body.append(f'<tr><th scope="row">{html.escape(str(name))}</th>{cells}</tr>')
     return (
@@ -177,6 +191,4 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
         + "</tr>"
         for row in rows
     )
-    return (
-        f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
-    )
+    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'

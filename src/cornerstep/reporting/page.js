@@ -19,7 +19,7 @@ for (const box of document.querySelectorAll(".chart")) {
   let scale;
   function draw() {
     const x = data.x[axis], [x0, x1] = view || span();
-    const width = Math.max(plot.clientWidth, 240), height = 250, left = 62, right = 12, top = 10, bottom = 34;
+    const width = Math.max(plot.clientWidth, 240), height = 250, left = 62, right = 12, top = 10, bottom = 42;
     let low = Infinity, high = -Infinity;
     for (const s of data.series) s.y.forEach((v, i) => {
       if (finite(v) && x[i] >= x0 && x[i] <= x1) { low = Math.min(low, up(v)); high = Math.max(high, up(v)); }
@@ -35,8 +35,8 @@ for (const box of document.querySelectorAll(".chart")) {
     const ticks = decades ? nice(low, high, 6).filter(Number.isInteger).map(t => 10 ** t)
       : nice(data.log ? 10 ** low : low, data.log ? 10 ** high : high, 5);
     for (const t of ticks) if (!data.log || t > 0) out += `<line class="axis" x1="${left}" x2="${width - right}" y1="${py(t)}" y2="${py(t)}"/><text x="${left - 6}" y="${py(t) + 4}" text-anchor="end">${decades ? "1e" + Math.round(Math.log10(t)) : short(t)}</text>`;
-    for (const t of nice(x0, x1, Math.max(2, width / 110))) out += `<text x="${px(t)}" y="${height - 14}" text-anchor="middle">${short(t)}</text>`;
-    out += `<text x="${(left + width - right) / 2}" y="${height - 1}" text-anchor="middle">${axis}</text><g clip-path="url(#c${box.id})">`;
+    for (const t of nice(x0, x1, Math.max(2, width / 110))) out += `<text x="${px(t)}" y="${height - 22}" text-anchor="middle">${short(t)}</text>`;
+    out += `<text x="${(left + width - right) / 2}" y="${height - 4}" text-anchor="middle">${axis}</text><g clip-path="url(#c${box.id})">`;
     if (data.target) out += `<line class="mark" x1="${left}" x2="${width - right}" y1="${py(data.target)}" y2="${py(data.target)}"/>`;
     data.series.forEach((s, k) => {
       const points = x.map((v, i) => finite(s.y[i]) ? `${px(v).toFixed(1)},${py(s.y[i]).toFixed(1)}` : null).filter(Boolean);

@@ -61,7 +61,11 @@ def section(
         facts, more = _classifier(estimator, X, np.asarray(y), data_name)
     figures += more
     figures += _strongest(estimator, names)
-    body = _proof(proof) + _facts(estimator, proof, facts) + f'<div class="grid">{"".join(figures)}</div>'
+    body = (
+        _proof(proof)
+        + _facts(estimator, proof, facts)
+        + f'<div class="grid">{"".join(figures)}</div>'
+    )
     if len(proof.names) > 1:
         body += _machines(proof)
     body += _parameters(estimator)
@@ -147,7 +151,8 @@ def _convergence(estimator: Any, proof: Certificate) -> list[str]:
                 "The edge of the hypothesis found in each round: the best any hypothesis does on "
                 f"the examples that the ensemble finds hard.{which}",
                 charts.lines(
-                    f"Edges from {edge[0]:.3g} to {edge[-1]:.3g}", x,
+                    f"Edges from {edge[0]:.3g} to {edge[-1]:.3g}",
+                    x,
                     {"edge": edge, "soft margin": value},
                 ),
             )  # fmt: skip
@@ -155,9 +160,7 @@ def _convergence(estimator: Any, proof: Certificate) -> list[str]:
     return parts
 
 
-def _classifier(
-    estimator: Any, X: Any, y: Any, data_name: str
-) -> tuple[dict[str, str], list[str]]:
+def _classifier(estimator: Any, X: Any, y: Any, data_name: str) -> tuple[dict[str, str], list[str]]:
     classes = estimator.classes_
     predicted = estimator.predict(X)
     most = min(10, classes.size - 1)
@@ -192,7 +195,9 @@ def _classifier(
             f"{', halved' if classes.size == 2 else ''}; below 0 (orange) is an error, {data_name}.",
             charts.histogram(
                 f"Margins from {spread.min():.3g} to {spread.max():.3g}, {100 * wrong:.1f} % below 0",
-                spread, mark, mark_name,
+                spread,
+                mark,
+                mark_name,
             ),
         )  # fmt: skip
     )
@@ -208,18 +213,23 @@ def _confusion(classes: Any, truth: Any, predicted: Any, data_name: str) -> str:
     off = counts - np.diag(counts.diagonal())
     chosen = np.sort(np.argsort(-(off.sum(axis=0) + off.sum(axis=1)), kind="stable")[:_CLASSES])
     names = [str(label) for label in classes[chosen]]
-    whole = "All classes" if chosen.size == classes.size else f"The {chosen.size} most confused classes"
-    text = charts.heat(
-        f"Confusion of {', '.join(names)}", names, names, counts[np.ix_(chosen, chosen)], "d"
+    whole = (
+        "All classes" if chosen.size == classes.size else f"The {chosen.size} most confused classes"
     )
+    shown = counts[np.ix_(chosen, chosen)]
+    wrong = off[np.ix_(chosen, chosen)]
+    right = shown - wrong
+    # errors are few: they have a colour and a scale of their own
+    shades = 0.6 * right / max(right.max(), 1) - wrong / max(wrong.max(), 1)
+    text = charts.heat(f"Confusion of {', '.join(names)}", names, names, shown, "d", shades)
     return charts.figure(
-        "Confusion", f"{whole}: rows are the truth, columns the predictions, {data_name}.", text
+        "Confusion",
+        f"{whole}: rows are the truth, columns the predictions (orange: errors), {data_name}.",
+        text,
     )
 
 
-def _structured(
-    estimator: Any, X: Any, y: Any, data_name: str
-) -> tuple[dict[str, str], list[str]]:
+def _structured(estimator: Any, X: Any, y: Any, data_name: str) -> tuple[dict[str, str], list[str]]:
     model = estimator.model_
     answers = estimator.predict(X)
     losses = model.loss_batch(X, y, answers)
@@ -230,15 +240,19 @@ def _structured(
     parts = []
     labels = getattr(model, "labels_", None)
     if labels is not None and hasattr(model, "transitions"):
-        flat = (np.concatenate([np.asarray(part).ravel() for part in all_]) for all_ in (y, answers))
+        flat = (
+            np.concatenate([np.asarray(part).ravel() for part in all_]) for all_ in (y, answers)
+        )
         parts.append(_confusion(labels, *flat, data_name))
     parts.append(
         charts.figure(
             "Losses",
             f"How the losses of the predictions are spread, {data_name}.",
             charts.histogram(
-                f"Losses with mean {np.mean(losses):.3g}", np.asarray(losses, float),
-                float(np.mean(losses)), "mean",
+                f"Losses with mean {np.mean(losses):.3g}",
+                np.asarray(losses, float),
+                float(np.mean(losses)),
+                "mean",
             ),
         )  # fmt: skip
     )
@@ -267,7 +281,9 @@ def _strongest(estimator: Any, names: list[str] | None) -> list[str]:
     """The features, or the examples, that decide most."""
     title, label = "Strongest features", lambda k: names[k] if names else f"feature {k + 1}"
     if measures.is_structured(estimator):
-        weights = estimator.model_.split(estimator.coef_) if hasattr(estimator.model_, "split") else {}
+        weights = (
+            estimator.model_.split(estimator.coef_) if hasattr(estimator.model_, "split") else {}
+        )
         if "nodes" not in weights:
             return []
         coefficients, classes = weights["nodes"].T, estimator.model_.labels_
@@ -324,4 +340,6 @@ def _machines(proof: Certificate) -> str:
 
 def _parameters(estimator: Any) -> str:
     rows = [[key, repr(value)[:80]] for key, value in estimator.get_params(deep=False).items()]
-    return f"<details><summary>Parameters</summary>{charts.table(['name', 'value'], rows)}</details>"
+    return (
+        f"<details><summary>Parameters</summary>{charts.table(['name', 'value'], rows)}</details>"
+    )
