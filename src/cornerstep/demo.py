@@ -69,7 +69,7 @@ def boosted_trees(verbose: int) -> Model:
 
 
 def chains(verbose: int) -> Model:
-    """``min lambda/2 |w|² + mean structured hinge``: handwritten digits that mostly count upwards."""
+    """``min lambda/2 |w|² + mean structured hinge``: digits that mostly count upwards."""
     from cornerstep.estimators.structured import StructuredSVC
     from cornerstep.structured import ChainModel
 

@@ -1,4 +1,4 @@
-"""How estimators show themselves in notebooks: scikit-learn's diagram, with the certificate above."""
+"""How estimators show themselves in notebooks: the certificate above scikit-learn's diagram."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """``to_onnx``: linear and boosted models as ONNX graphs, for runtimes without Python.
 
-A graph takes ``X`` (float32, any number of rows) and answers ``scores`` (a column for each class; for
-two classes the score of the second) and ``label``: the number of the predicted class in ``classes_``,
-whose names are in the metadata of the model as JSON.
+A graph takes ``X`` (float32, any number of rows) and answers ``scores`` (a column for each class;
+for two classes the score of the second) and ``label``: the number of the predicted class in
+``classes_``, whose names are in the metadata of the model as JSON.
 
 - linear: ``scores = X W' + b``;
 - boosted trees: ``scores_k = sum_j w_kj h_kj(X)``, one tree ensemble for each machine.
@@ -121,7 +121,8 @@ def _trees(estimator: Any) -> tuple[list[Any], list[Any]]:
             number += 1
     node = helper.make_node(
         "TreeEnsembleRegressor", ["X"], ["scores"], domain="ai.onnx.ml",
-        n_targets=len(estimator._machines), aggregate_function="SUM", post_transform="NONE", **parts,
+        n_targets=len(estimator._machines), aggregate_function="SUM",
+        post_transform="NONE", **parts,
     )  # fmt: skip
     return [node], []
 

@@ -7,13 +7,13 @@ A model file is a zip archive of
 - ``manifest.sha256``: the SHA-256 of the manifest;
 - ``arrays/NAME.npy``: the arrays, in NumPy's format, without pickled objects.
 
-Loading runs no code from the file: there is no pickle, the classes come from a fixed table, and only
-attributes that the table names are set.  Checksums find damage, they are no signature: a file that
-somebody made on purpose loads as what it says, but can do no more than hold wrong numbers.
+Loading runs no code from the file: there is no pickle, the classes come from a fixed table, and
+only attributes that the table names are set.  Checksums find damage, they are no signature: a file
+that somebody made on purpose loads as what it says, but can do no more than hold wrong numbers.
 
-Why not `skops <https://skops.readthedocs.io>`_: it rebuilds objects by type names found in the file,
-so that each private class of each version (trees, traces, structured models) must be trusted by name
-when loading, and its schema is an object graph rather than a page one can read.
+Why not `skops <https://skops.readthedocs.io>`_: it rebuilds objects by type names found in the
+file, so that each private class of each version (trees, traces, structured models) must be trusted
+by name when loading, and its schema is an object graph rather than a page one can read.
 """
 
 from __future__ import annotations
@@ -45,8 +45,9 @@ ATTRIBUTES: dict[str, tuple[str, ...]] = {
     ),
     "ReducedHullSVC": (
         "classes_", "n_features_in_", "feature_names_in_", "support_", "support_vectors_",
-        "n_support_", "dual_coef_", "intercept_", "C_", "nu_", "K_", "margin_", "objective_", "gap_",
-        "status_", "n_iter_", "n_kernel_evaluations_", "trace_", "_gamma", "_machines", "_shape_fit",
+        "n_support_", "dual_coef_", "intercept_", "C_", "nu_", "K_", "margin_", "objective_",
+        "gap_", "status_", "n_iter_", "n_kernel_evaluations_", "trace_", "_gamma", "_machines",
+        "_shape_fit",
     ),
     "SoftMarginBoostingClassifier": (
         "classes_", "n_features_in_", "feature_names_in_", "bound_is_exact_", "estimators_",

@@ -1,7 +1,7 @@
 """Values of model files: what an attribute is in JSON, and back.
 
 Plain numbers, words, lists and None are themselves; everything else is an object with one key that
-names its kind: ``{"array": "coef_"}`` refers to an array of the file, ``{"tree": [...]}`` is a tree.
+names its kind: ``{"array": "coef_"}`` is an array of the file, ``{"tree": [...]}`` a tree.
 The kinds below are all there are.
 """
 
@@ -31,7 +31,9 @@ _LOSSES = (
     "WeightedUsunier",
 )
 _MODELS: dict[str, tuple[str, ...]] = {
-    "ChainModel": ("transitions", "biases", "normalize", "labels", "labels_", "n_features_", "size"),
+    "ChainModel": (
+        "transitions", "biases", "normalize", "labels", "labels_", "n_features_", "size",
+    ),
     "MulticlassModel": ("fit_intercept", "intercept_scaling", "labels_", "n_features_", "size"),
     "MultilabelModel": (
         "edges", "fit_intercept", "normalize", "n_labels_", "n_features_", "edges_", "size",
@@ -102,8 +104,8 @@ class Encoder:
         if isinstance(value, StructuredModel):
             return self._model(value, name)
         raise UnsavableError(
-            f"{name} holds {_shown(value)}, which a model file cannot: it holds arrays, numbers and "
-            "words, never code"
+            f"{name} holds {_shown(value)}, which a model file cannot: it holds arrays, numbers "
+            "and words, never code"
         )
 
     def _model(self, model: StructuredModel, name: str) -> Any:

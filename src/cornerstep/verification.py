@@ -8,8 +8,8 @@ the examples.  Value and bound follow from the formulas of each problem in float
 - kernel SVM: ``1/2 a'Qa (- 1'a / C)``, the gradient ``Qa`` by blocks of the kernel matrix, and the
   best vertex of the domain by sorting;
 - soft margin: the margins of the trees, and the largest edge under ``example_weights_``;
-- structured SVM: ``P(w)`` by decoding all examples; the model holds no dual point, so that a bound is
-  found anew by a run from zero (any w and any dual point certify each other).
+- structured SVM: ``P(w)`` by decoding all examples; the model holds no dual point, so that a bound
+  is found anew by a run from zero (any w and any dual point certify each other).
 """
 
 from __future__ import annotations

@@ -60,8 +60,8 @@ class Dataset:
         """Features, labels and row numbers of every sequence, in the order of the file."""
         if self.sequence is None:
             raise UserError(
-                f"{self.path} does not say which rows form a chain: name the column with --sequence "
-                "(svmlight: qid, npz: an array 'sequence')"
+                f"{self.path} does not say which rows form a chain: name the column with "
+                "--sequence (svmlight: qid, npz: an array 'sequence')"
             )
         starts = np.unique(self.sequence, return_index=True)[1]
         where = [np.flatnonzero(self.sequence == self.sequence[s]) for s in np.sort(starts)]
@@ -268,8 +268,8 @@ def _numbers(path: Path, name: str, values: Any) -> Any:
                 float(value)
             except (ValueError, TypeError):
                 raise UserError(
-                    f"column {name!r} of {path} must hold numbers, row {row} has {value!r}: leave it "
-                    f"out with --drop {name}, or name it with --target if it holds the labels"
+                    f"column {name!r} of {path} must hold numbers, row {row} has {value!r}: "
+                    f"leave it out with --drop {name}, or name it with --target if it has labels"
                 ) from None
         raise
 

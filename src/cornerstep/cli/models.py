@@ -116,8 +116,8 @@ def read_for(
     )
     if data.X.shape[1] != expected:
         raise UserError(
-            f"the model takes {expected} features, {path} has {data.X.shape[1]}: it must have those "
-            "of the training data"
+            f"the model takes {expected} features, {path} has {data.X.shape[1]}: it must "
+            "have those of the training data"
         )
     return data
 

@@ -117,7 +117,8 @@ class Progress:
         left = self._descent.seconds_left(seconds, target)
         scale = abs(value) or 1.0
         return (
-            f"[bold]{self.title}[/]  {iteration:,}  value {value:.6g} bound {value - self._gap:.6g}  "
+            f"[bold]{self.title}[/]  {iteration:,}  value {value:.6g} "
+            f"bound {value - self._gap:.6g}  "
             f"gap {self._gap / scale:.1e} [cyan]{'━' * filled}[/][dim]{'━' * (_GAUGE - filled)}[/] "
             f"{target / scale:.0e}  {seconds:.1f} s"
             + ("" if left is None else f", about {_duration(left)} left")

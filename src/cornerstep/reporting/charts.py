@@ -153,7 +153,7 @@ def heat(
     form: str = ".2g",
     shades: Any = None,
 ) -> str:
-    """A table whose cells are coloured by ``shades`` (by default the values), two colours by sign."""
+    """A table whose cells are coloured by ``shades`` or the values, two colours by sign."""
     values = np.asarray(values, dtype=float)
     shades = values if shades is None else np.asarray(shades, dtype=float)
     largest = float(np.abs(shades).max()) or 1.0
@@ -191,4 +191,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
         + "</tr>"
         for row in rows
     )
-    return f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+    return (
+        f'<div class="scroll"><table><thead><tr>{head}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
+    )

@@ -155,7 +155,7 @@ def _convergence(estimator: Any, proof: Certificate) -> list[str]:
                     x,
                     {"edge": edge, "soft margin": value},
                 ),
-            )  # fmt: skip
+            )
         )
     return parts
 
@@ -173,7 +173,7 @@ def _classifier(estimator: Any, X: Any, y: Any, data_name: str) -> tuple[dict[st
         parts.append(
             charts.figure(
                 "Error of the first k guesses",
-                f"Share of examples whose label is not among the k best-scored classes, {data_name}.",
+                f"Share of examples whose label is not among the k best classes, {data_name}.",
                 charts.bars(
                     f"Top-k errors: {', '.join(f'{100 * e:.1f} %' for e in errors)}",
                     [f"k = {k}" for k in range(1, len(errors) + 1)],
@@ -192,14 +192,14 @@ def _classifier(estimator: Any, X: Any, y: Any, data_name: str) -> tuple[dict[st
         charts.figure(
             "Margins",
             "Score of the right class minus the best other one"
-            f"{', halved' if classes.size == 2 else ''}; below 0 (orange) is an error, {data_name}.",
+            f"{', halved' if classes.size == 2 else ''}; below 0 (orange): errors, {data_name}.",
             charts.histogram(
-                f"Margins from {spread.min():.3g} to {spread.max():.3g}, {100 * wrong:.1f} % below 0",
+                f"Margins from {spread.min():.3g} to {spread.max():.3g}, {wrong:.1%} below 0",
                 spread,
                 mark,
                 mark_name,
             ),
-        )  # fmt: skip
+        )
     )
     return facts, parts
 
@@ -254,7 +254,7 @@ def _structured(estimator: Any, X: Any, y: Any, data_name: str) -> tuple[dict[st
                 float(np.mean(losses)),
                 "mean",
             ),
-        )  # fmt: skip
+        )
     )
     weights = model.split(estimator.coef_) if hasattr(model, "split") else {}
     if "transitions" in weights and weights["transitions"].ndim == 2 and labels is not None:
