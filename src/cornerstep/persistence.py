@@ -24,6 +24,7 @@ import json
 import os
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -62,6 +63,13 @@ ATTRIBUTES: dict[str, tuple[str, ...]] = {
 
 #: Parameters that only a new fit would need: where they cannot be written they are left out.
 _FIT_ONLY = ("random_state", "secondary", "class_weight")
+
+
+# What a broken archive, manifest or array raises when it is read.
+_DAMAGE = (
+    KeyError, TypeError, ValueError, AttributeError, EOFError, NotImplementedError, RuntimeError,
+    zlib.error,
+)  # fmt: skip
 
 
 class ModelFileError(ValueError):
@@ -199,8 +207,7 @@ def load(path: str | os.PathLike[str], *, model: Any = None) -> Any:
     name = manifest["estimator"]
     try:
         parameters = {key: decode(value) for key, value in manifest["parameters"].items()}
-        allowed = set(_class(name)().get_params(deep=False)) if name != "StructuredSVC" else None
-        unknown = set(parameters) - allowed if allowed is not None else set()
+        unknown = set(parameters) - set(_class(name)._get_param_names())
         if unknown:
             raise ValueError(f"{name} has no parameter {sorted(unknown)[0]!r}")
         estimator = _class(name)(**parameters)
@@ -244,16 +251,7 @@ def _read(path: Path, with_arrays: bool) -> tuple[dict[str, Any], dict[str, Any]
         ) from None
     except ModelFileError:
         raise
-    except (
-        KeyError,
-        TypeError,
-        ValueError,
-        EOFError,
-        NotImplementedError,
-        RuntimeError,
-    ) as problem:
-        raise ModelFileError(f"{path} is damaged: {problem}") from None
-    except Exception as problem:  # zlib.error and its like: whatever a broken archive raises
+    except _DAMAGE as problem:
         raise ModelFileError(f"{path} is damaged: {problem}") from None
     return manifest, arrays
 

@@ -24,6 +24,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import pairwise_kernels
+from sklearn.utils.class_weight import compute_class_weight
 
 from cornerstep.certificates import Certificate, certificate
 from cornerstep.vectors import FloatArray, IntArray
@@ -101,31 +102,21 @@ def certify(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> Verifi
     """
     claimed = certificate(estimator)
     name = type(estimator).__name__
-    checks = {
-        "MulticlassSVC": _multiclass,
-        "ReducedHullSVC": _reduced_hull,
-        "SoftMarginBoostingClassifier": _boosting,
-        "StructuredSVC": _structured,
-    }
-    if name not in checks:
-        raise ValueError(f"estimator must be one of {', '.join(checks)}, got {name}")
     problems: list[str] = []
     if name == "StructuredSVC":
         if sample_weight is not None:
             raise ValueError("sample_weight must be None for StructuredSVC")
         values, bounds, how = _structured(estimator, X, y, claimed)
-    else:
-        X = sp.csr_array(X) if sp.issparse(X) else np.asarray(X, dtype=np.float64)
-        X = X.astype(np.float64)
+    elif name in _CHECKS:
+        X = (sp.csr_array(X) if sp.issparse(X) else np.asarray(X)).astype(np.float64)
         labels = _labels(estimator, y)
         if X.shape[0] != labels.size:
             raise ValueError(f"X and y must be as many, got {X.shape[0]} and {labels.size}")
-        weights = (
-            estimator._weights(X, labels, sample_weight)
-            if hasattr(estimator, "_weights")
-            else _class_weights(estimator, X, labels, sample_weight)
-        )
-        values, bounds, how = checks[name](estimator, X, labels, weights, problems)  # type: ignore[operator]
+        weights = _weights(estimator, labels, sample_weight)
+        values, bounds, how = _CHECKS[name](estimator, X, labels, weights, problems)
+    else:
+        known = ", ".join([*_CHECKS, "StructuredSVC"])
+        raise ValueError(f"estimator must be one of {known}, got {name}")
     _compare(claimed, values, bounds, problems)
     return Verification(claimed, values, bounds, tuple(problems), how)
 
@@ -153,10 +144,11 @@ def _labels(estimator: Any, y: Any) -> IntArray:
     return np.searchsorted(estimator.classes_, y)
 
 
-def _class_weights(estimator: Any, X: Any, labels: IntArray, sample_weight: Any) -> FloatArray:
-    from sklearn.utils.class_weight import compute_class_weight
-
+def _weights(estimator: Any, labels: IntArray, sample_weight: Any) -> FloatArray:
+    """Weights of the examples times those of their classes."""
     weights = np.ones(labels.size) if sample_weight is None else np.asarray(sample_weight, float)
+    if weights.shape != labels.shape:
+        raise ValueError(f"sample_weight must have shape {labels.shape}, got {weights.shape}")
     given = estimator.class_weight
     if given is None:
         return weights
@@ -205,15 +197,8 @@ def _multiclass(
     else:
         machine = np.asarray(clf._machine.todense())
         _require_rows(machine.shape[0], int(used.sum()))
-        product = _kernel_product(
-            clf,
-            X,
-            used,
-            np.hstack([machine, np.zeros((len(machine), 0)) if dual is None else dual]),
-        )
-        product += constant * np.hstack([machine, product[:, :0] if dual is None else dual]).sum(
-            axis=0
-        )
+        both = machine if dual is None else np.hstack([machine, dual])
+        product = _kernel_product(clf, X, used, both) + constant * both.sum(axis=0)
         scores = product[:, :m]
         square = float((machine * scores).sum())
         if dual is not None:
@@ -378,3 +363,10 @@ def _structured(
         again.fit(X, Y)
     how = "a dual point found by a run from zero"
     return np.array([value]), np.array([again.dual_objective_]), how
+
+
+_CHECKS = {
+    "MulticlassSVC": _multiclass,
+    "ReducedHullSVC": _reduced_hull,
+    "SoftMarginBoostingClassifier": _boosting,
+}
