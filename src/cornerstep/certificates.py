@@ -100,9 +100,9 @@ class Certificate:
                 f"No ensemble of these hypotheses has a soft margin more than {self.gap:.2g} "
                 f"larger{several}{rests}."
             )
-        return (
-            f"No model has an objective more than {100 * self.relative_gap:.2g} % smaller{several}."
-        )
+        absolute = self.target.startswith("gap")  # asked for as such: a share would mislead
+        margin = f"{self.gap:.2g}" if absolute else f"{100 * self.relative_gap:.2g} %"
+        return f"No model has an objective more than {margin} smaller{several}."
 
     def to_dict(self) -> dict[str, Any]:
         """The certificate as plain numbers and words."""
