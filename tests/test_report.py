@@ -29,6 +29,9 @@ class Balance(HTMLParser):
         if tag not in VOID:
             self.open.append(tag)
 
+    def handle_startendtag(self, tag, attributes):
+        pass
+
     def handle_endtag(self, tag):
         assert self.open.pop() == tag
 

@@ -106,7 +106,7 @@ def _trees(estimator: Any) -> tuple[list[Any], list[Any]]:
     """All machines in one TreeEnsembleRegressor: a target for each."""
     from onnx import helper
 
-    parts: dict[str, list[Any]] = {
+    parts: dict[str, Any] = {
         name: []
         for name in (
             "nodes_treeids", "nodes_nodeids", "nodes_featureids", "nodes_values", "nodes_modes",
@@ -127,9 +127,7 @@ def _trees(estimator: Any) -> tuple[list[Any], list[Any]]:
     return [node], []
 
 
-def _add_tree(
-    parts: dict[str, list[Any]], number: int, target: int, tree: Any, weight: float
-) -> None:
+def _add_tree(parts: dict[str, Any], number: int, target: int, tree: Any, weight: float) -> None:
     """A heap of nodes: children of v are 2v + 1 and 2v + 2; the leaves come last."""
     inner = tree.features.size
     thresholds = _rounded_down(tree.thresholds)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Callable
+from functools import wraps
 from typing import Annotated, Any
 
 import typer
@@ -18,14 +20,28 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(training.fit)
-app.command()(training.path)
-app.command()(using.predict)
-app.command()(using.evaluate)
-app.command()(inspecting.inspect)
-app.command()(inspecting.certify)
-app.command()(using.convert)
-app.command()(inspecting.demo)
+
+
+class StoppedError(Exception):
+    """Ctrl-C where there is nothing to keep: the option parser would swallow the interrupt."""
+
+
+def _command(function: Callable[..., None]) -> None:
+    @wraps(function)
+    def wrapped(*arguments: Any, **options: Any) -> None:
+        try:
+            function(*arguments, **options)
+        except KeyboardInterrupt as stop:
+            raise StoppedError(str(stop)) from None
+
+    app.command()(wrapped)
+
+
+for _function in (
+    training.fit, training.path, using.predict, using.evaluate, inspecting.inspect,
+    inspecting.certify, using.convert, inspecting.demo,
+):  # fmt: skip
+    _command(_function)
 
 
 @app.callback(invoke_without_command=True)
@@ -60,7 +76,7 @@ def run(arguments: list[str]) -> int:
         sys.stdout.flush()
     except UserError as problem:
         return _wrong(str(problem))
-    except KeyboardInterrupt as stop:
+    except (StoppedError, KeyboardInterrupt) as stop:
         say(f"interrupted{f': {stop}' if str(stop) else ''}; nothing was saved")
         return INTERRUPTED
     except BrokenPipeError:  # the reader of a pipe has left

@@ -47,8 +47,8 @@ class Dataset:
 
     def rows(self, chosen: Any) -> Dataset:
         """Some of the rows."""
-        part = lambda values: None if values is None else values[chosen]  # noqa: E731
-        return Dataset(self.path, self.X[chosen], part(self.y), part(self.sequence), self.names)
+        y, sequence = (None if v is None else v[chosen] for v in (self.y, self.sequence))
+        return Dataset(self.path, self.X[chosen], y, sequence, self.names)
 
     def labelled(self) -> Dataset:
         """Itself, if it has labels."""

@@ -107,7 +107,10 @@ def histogram(label: str, values: FloatArray, mark: float, mark_name: str) -> st
         edges = np.append(edges[0] - (edges[1] - edges[0]), edges) if edges[0] > low else edges
     counts, _ = np.histogram(values, edges)
     width, height, floor = 420, 200, 170
-    x = lambda v: 10 + (v - edges[0]) / (edges[-1] - edges[0]) * (width - 20)  # noqa: E731
+
+    def x(value: float) -> float:
+        return float(10 + (value - edges[0]) / (edges[-1] - edges[0]) * (width - 20))
+
     top = counts.max() or 1
     parts = [
         f'<rect class="bar{" neg" if right <= 1e-12 else ""}" x="{x(left) + 0.5:.1f}" '

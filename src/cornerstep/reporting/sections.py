@@ -240,10 +240,10 @@ def _structured(estimator: Any, X: Any, y: Any, data_name: str) -> tuple[dict[st
     parts = []
     labels = getattr(model, "labels_", None)
     if labels is not None and hasattr(model, "transitions"):
-        flat = (
+        truth, guess = (
             np.concatenate([np.asarray(part).ravel() for part in all_]) for all_ in (y, answers)
         )
-        parts.append(_confusion(labels, *flat, data_name))
+        parts.append(_confusion(labels, truth, guess, data_name))
     parts.append(
         charts.figure(
             "Losses",
@@ -279,7 +279,11 @@ def _feature_names(estimator: Any, given: Sequence[str] | None) -> list[str] | N
 
 def _strongest(estimator: Any, names: list[str] | None) -> list[str]:
     """The features, or the examples, that decide most."""
-    title, label = "Strongest features", lambda k: names[k] if names else f"feature {k + 1}"
+    title = "Strongest features"
+
+    def label(k: int) -> str:
+        return names[k] if names else f"feature {k + 1}"
+
     if measures.is_structured(estimator):
         weights = (
             estimator.model_.split(estimator.coef_) if hasattr(estimator.model_, "split") else {}
