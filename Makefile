@@ -1,12 +1,13 @@
 # make demo   train certified models on embedded data and write report/index.html
 # make test   every test but the slow ones        make test-all   all of them
 # make lint   ruff and mypy                       make bench      compare with the peers
+# make docs   the documentation as a site in site/
 # Each sets up .venv when needed. PYTHON chooses the interpreter (3.11 or newer).
 
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test test-all lint bench clean
+.PHONY: demo docs test test-all lint bench clean
 
 demo: .venv/.demo
 	$(BIN)/python -m cornerstep.demo report
@@ -22,6 +23,9 @@ lint: .venv/.test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+docs: .venv/.docs
+	$(BIN)/mkdocs build --strict
+
 bench: .venv/.bench
 	$(BIN)/python -m benchmarks
 
@@ -29,6 +33,7 @@ bench: .venv/.bench
 .venv/.demo: EXTRA = plot
 .venv/.test: EXTRA = test
 .venv/.bench: EXTRA = bench
+.venv/.docs: EXTRA = docs
 .venv/.%: pyproject.toml | $(BIN)/python
 	$(BIN)/pip install --quiet --editable '.[$(EXTRA)]'
 	touch $@

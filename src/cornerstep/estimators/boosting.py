@@ -21,6 +21,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
+from cornerstep.display import CertifiedDisplay
 from cornerstep.estimators.boosting_machine import (
     Machine,
     Recipe,
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-class SoftMarginBoostingClassifier(ClassifierMixin, BaseEstimator):
+class SoftMarginBoostingClassifier(CertifiedDisplay, ClassifierMixin, BaseEstimator):
     """``max over w in the simplex of min over d in P_nu of sum_ij d_i y_i h_j(x_i) w_j``, proven.
 
     The objective is the *soft margin* of the ensemble ``sum_j w_j h_j``: the mean margin of the nu

@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from cornerstep.display import CertifiedDisplay
 from cornerstep.estimators.kernels import Kernel, gamma_value
 from cornerstep.estimators.multiclass_input import (
     check_parameters,
@@ -31,7 +32,7 @@ from cornerstep.problems.multiclass import MulticlassProblem
 from cornerstep.vectors import FloatArray
 
 
-class MulticlassSVC(ClassifierMixin, BaseEstimator):
+class MulticlassSVC(CertifiedDisplay, ClassifierMixin, BaseEstimator):
     """``min over W of  1/2 |W|² + C sum_i weight_i Phi(W'x_i; y_i)``, with a certificate.
 
     Phi is a max-dot-over-simplex loss (see :mod:`cornerstep.losses`).  After ``fit`` the optimum of
@@ -219,15 +220,17 @@ class MulticlassSVC(ClassifierMixin, BaseEstimator):
             if self.fit_intercept:
                 rows = with_constant(rows, self.intercept_scaling)
             return Examples(rows, sweeps=self.solver in ("auto", "block"))
-        gamma = 1.0
+        self._gamma = 1.0
         if self.kernel == "precomputed":
             if X.shape[0] != X.shape[1]:
                 raise ValueError(f"X must be a square kernel matrix, got shape {X.shape}")
             rows = X[np.ix_(used, used)]
         elif not callable(self.kernel):
-            gamma = gamma_value(self.gamma, X)
-        self._kernel = Kernel(self.kernel, gamma, self.degree, self.coef0)
-        return KernelExamples(self._kernel.training_matrix(rows) + self._constant())
+            self._gamma = gamma_value(self.gamma, X)
+        return KernelExamples(self._kernel().training_matrix(rows) + self._constant())
+
+    def _kernel(self) -> Kernel:
+        return Kernel(self.kernel, self._gamma, self.degree, self.coef0)
 
     def _constant(self) -> float:
         return self.intercept_scaling**2 if self.fit_intercept else 0.0
@@ -322,7 +325,7 @@ class MulticlassSVC(ClassifierMixin, BaseEstimator):
             scores = np.zeros((X.shape[0], self.classes_.size))
         else:
             precomputed = self._support_rows is None
-            matrix = X[:, self.support_] if precomputed else self._kernel(X, self._support_rows)
+            matrix = X[:, self.support_] if precomputed else self._kernel()(X, self._support_rows)
             scores = np.asarray((self._machine.T @ (matrix + self._constant()).T).T)
         return scores[:, 1:] - scores[:, :1] if self.classes_.size == 2 else scores
 

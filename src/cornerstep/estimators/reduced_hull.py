@@ -18,6 +18,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from cornerstep.display import CertifiedDisplay
 from cornerstep.estimators.targets import classes_and_labels, example_weights
 from cornerstep.optimiser.result import Status, Trace
 from cornerstep.problems.kernel_columns import (
@@ -45,7 +46,7 @@ class _Pair(NamedTuple):
     training: Training
 
 
-class ReducedHullSVC(ClassifierMixin, BaseEstimator):
+class ReducedHullSVC(CertifiedDisplay, ClassifierMixin, BaseEstimator):
     """``min 1/2 |A u - B v|²`` over reduced convex hulls u, v in P_K, with a certificate.
 
     ``P_K = {0 <= u <= 1, sum u = K}``: the nearest points of the two classes' reduced hulls, each

@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from cornerstep.display import CertifiedDisplay
 from cornerstep.optimiser.loop import Outcome, Stopping, run
 from cornerstep.optimiser.result import Status
 from cornerstep.structured.base import StructuredModel, items
@@ -26,7 +27,7 @@ GEOMETRIES = ("entropic", "euclidean")
 _CHUNK = 256  # examples that a worker decodes at a time
 
 
-class StructuredSVC(BaseEstimator):
+class StructuredSVC(CertifiedDisplay, BaseEstimator):
     """``min over w of  lambda/2 |w|² + 1/n sum_i max_y (L_i(y) - w'psi_i(y))``, with a certificate.
 
     ``psi_i(y) = phi(x_i, y_i) - phi(x_i, y)`` and ``lambda = 1/(C n)``.  After ``fit`` the optimum

@@ -1,8 +1,14 @@
-"""What a run shows: nothing, one live line (``verbose=1``), or a table (``verbose=2``)."""
+"""What a run shows: nothing, one live line (``verbose=1``), or a table (``verbose=2``).
+
+The live line has a gauge of the gap on a log scale, from the first gap to the target, and the time
+left if the gap goes on falling at its recent rate.
+"""
 
 from __future__ import annotations
 
+import math
 import time
+from collections import deque
 from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -12,6 +18,48 @@ if TYPE_CHECKING:
 
 _REFRESH = 0.1  # seconds between updates of the live line
 _ROW_EVERY = 0.5  # seconds between rows of the table, after the first few
+_GAUGE = 20  # characters
+_RECENT = 50  # gaps that the rate is taken from
+
+
+class Descent:
+    """A gap on its way to a target: how far on a log scale, and how long still.
+
+    Gaps go up and down; only a new smallest one counts.
+    """
+
+    def __init__(self) -> None:
+        self.first = self.least = math.nan
+        self._recent: deque[tuple[float, float]] = deque(maxlen=_RECENT)
+
+    def add(self, seconds: float, gap: float) -> None:
+        """A gap seen at a time; what is not a positive number is passed over."""
+        if not 0 < gap < math.inf or gap >= self.least:
+            return
+        if math.isnan(self.first):
+            self.first = gap
+        self.least = gap
+        self._recent.append((seconds, math.log(gap)))
+
+    def share(self, target: float) -> float:
+        """How much of the way from the first gap to the target is done, on a log scale."""
+        if math.isnan(self.first):
+            return 0.0
+        if self.least <= target or self.first <= target:
+            return 1.0
+        if target <= 0:
+            return 0.0
+        return math.log(self.first / self.least) / math.log(self.first / target)
+
+    def seconds_left(self, now: float, target: float) -> float | None:
+        """Until the target at the recent rate; None while nothing can be said."""
+        if len(self._recent) < 3 or target <= 0:
+            return None
+        begun, high = self._recent[0]
+        fallen, taken = high - math.log(self.least), now - begun
+        if fallen <= 0 or taken <= 0:
+            return None
+        return max(math.log(self.least) - math.log(target), 0.0) * taken / fallen
 
 
 class Progress:
@@ -27,6 +75,7 @@ class Progress:
         self._console: Any = None
         self._next = 0.0
         self._gap = float("nan")
+        self._descent = Descent()
 
     def __enter__(self) -> Progress:
         if self.verbose:
@@ -51,6 +100,7 @@ class Progress:
             return
         if gap == gap:  # methods that estimate the gap show the last certified one
             self._gap = gap
+            self._descent.add(seconds, gap)
         now = time.perf_counter()
         if self.verbose == 2 and (iteration < 5 or now >= self._next):
             self._console.print(
@@ -62,9 +112,16 @@ class Progress:
             self._next = now + _REFRESH
 
     def _line(self, iteration: int, seconds: float, value: float) -> str:
+        target = self.target(value)
+        filled = round(_GAUGE * min(max(self._descent.share(target), 0.0), 1.0))
+        left = self._descent.seconds_left(seconds, target)
+        scale = abs(value) or 1.0
         return (
-            f"[bold]{self.title}[/]  iteration {iteration:,}  value {value:.9g}  "
-            f"gap [cyan]{self._gap:.2e}[/] -> {self.target(value):.0e}  {seconds:.1f} s"
+            f"[bold]{self.title}[/]  {iteration:,}  value {value:.6g} "
+            f"bound {value - self._gap:.6g}  "
+            f"gap {self._gap / scale:.1e} [cyan]{'━' * filled}[/][dim]{'━' * (_GAUGE - filled)}[/] "
+            f"{target / scale:.0e}  {seconds:.1f} s"
+            + ("" if left is None else f", about {_duration(left)} left")
         )
 
     def close(self, status: Status, value: float, gap: float) -> None:
@@ -86,3 +143,10 @@ class Progress:
     ) -> None:
         if self._live is not None:
             self._live.stop()
+
+
+def _duration(seconds: float) -> str:
+    """Seconds as people say them."""
+    if seconds < 90:
+        return f"{max(seconds, 1):.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

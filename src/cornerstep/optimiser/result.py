@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
+from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -152,3 +153,32 @@ class Result:
     def message(self) -> str:
         """The status in a sentence."""
         return self.status.message
+
+    def _repr_html_(self) -> str:
+        return summary_html(
+            f"{self.method}, {self.step} steps",
+            self.status,
+            {
+                "value": f"{self.value:.9g}",
+                "lower bound": f"{self.lower_bound:.9g}",
+                "gap": f"{self.gap:.3g}",
+                "iterations": f"{self.n_iter:,}",
+                "seconds": f"{self.seconds:.3g}",
+            },
+        )
+
+
+def summary_html(title: str, status: Status, rows: dict[str, str]) -> str:
+    """A small table for notebooks: what it is, how it ended, and the numbers of its certificate."""
+    colour = "#1a7f37" if status is Status.SOLVED else "#9a6700"
+    cells = "".join(
+        f'<tr><td style="text-align:left;opacity:.7">{escape(name)}</td>'
+        f'<td style="text-align:left">{escape(value)}</td></tr>'
+        for name, value in rows.items()
+    )
+    return (
+        f'<div style="border-left:4px solid {colour};padding-left:.8em;margin:.4em 0">'
+        f"<strong>{escape(title)}</strong> "
+        f'<span style="color:{colour}">{escape(str(status))}</span>'
+        f'<table style="margin:.3em 0">{cells}</table></div>'
+    )

@@ -1,0 +1,5 @@
+"""``python -m cornerstep``: the command line."""
+
+from cornerstep.cli import main
+
+main()

@@ -1,0 +1,352 @@
+"""Data files: svmlight/LIBSVM, CSV, Parquet and npz behind one reader and one writer.
+
+Every file is a table of examples: features X, labels y and, for chains, the sequence that each row
+belongs to.
+
+- *svmlight* (``.svm``, ``.svmlight``, ``.libsvm``, ``.txt``): the label comes first; ``qid`` is the
+  sequence.
+- *CSV* (``.csv``, ``.tsv``) with a heading and *Parquet* (``.parquet``): ``--target`` names the
+  column of the labels, ``--sequence`` that of the sequences, all others are features.
+- *npz*: arrays ``X`` (or a CSR matrix as ``data``, ``indices``, ``indptr``, ``shape``), ``y`` and
+  ``sequence``; optionally ``feature_names``.
+"""
+
+from __future__ import annotations
+
+import csv
+import zipfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from cornerstep.cli.screen import UserError
+
+FORMATS = {
+    ".svm": "svmlight", ".svmlight": "svmlight", ".libsvm": "svmlight", ".txt": "svmlight",
+    ".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".npz": "npz",
+}  # fmt: skip
+
+
+@dataclass
+class Dataset:
+    """Examples as rows, with labels and sequences where the file has them."""
+
+    path: Path
+    X: Any
+    y: Any = None
+    sequence: Any = None
+    names: list[str] = field(default_factory=list)
+
+    @property
+    def n(self) -> int:
+        """The number of rows."""
+        return int(self.X.shape[0])
+
+    def rows(self, chosen: Any) -> Dataset:
+        """Some of the rows."""
+        y, sequence = (None if v is None else v[chosen] for v in (self.y, self.sequence))
+        return Dataset(self.path, self.X[chosen], y, sequence, self.names)
+
+    def labelled(self) -> Dataset:
+        """Itself, if it has labels."""
+        if self.y is None:
+            raise UserError(f"{self.path} has no labels")
+        return self
+
+    def chains(self) -> tuple[list[Any], list[Any] | None, list[Any]]:
+        """Features, labels and row numbers of every sequence, in the order of the file."""
+        if self.sequence is None:
+            raise UserError(
+                f"{self.path} does not say which rows form a chain: name the column with "
+                "--sequence (svmlight: qid, npz: an array 'sequence')"
+            )
+        starts = np.unique(self.sequence, return_index=True)[1]
+        where = [np.flatnonzero(self.sequence == self.sequence[s]) for s in np.sort(starts)]
+        X = [self.X[rows] for rows in where]
+        return X, None if self.y is None else [self.y[rows] for rows in where], where
+
+
+def format_of(path: Path) -> str:
+    """The format that a file name stands for."""
+    try:
+        return FORMATS[path.suffix.lower()]
+    except KeyError:
+        raise UserError(f"{path} has an unknown ending: use {', '.join(FORMATS)}") from None
+
+
+def read(
+    path: Path,
+    *,
+    target: str | None = None,
+    sequence: str | None = None,
+    drop: list[str] | None = None,
+    features: list[str] | None = None,
+    n_features: int | None = None,
+    needs_labels: bool = True,
+) -> Dataset:
+    """Read a data file.
+
+    Parameters
+    ----------
+    path : Path
+    target, sequence : str, optional
+        Columns of CSV and Parquet files.
+    drop : list of str, optional
+        Columns of these to leave out.
+    features : list of str, optional
+        Columns of these to take, in this order; by default all that are left.
+    n_features : int, optional
+        Of svmlight files, whose last columns may be empty.
+    needs_labels : bool
+        Complain if there are none.
+    """
+    kind = format_of(path)
+    if not path.exists():
+        raise UserError(f"there is no file {path}")
+    if kind in ("svmlight", "npz") and (target or drop):
+        option = "--target" if target else "--drop"
+        raise UserError(f"{option} is for CSV and Parquet files, {path} is {kind}")
+    try:
+        if kind == "svmlight":
+            found = _read_svmlight(path, n_features)
+        elif kind == "npz":
+            found = _read_npz(path)
+        else:
+            table = _csv_columns(path) if kind == "csv" else _parquet_columns(path)
+            if needs_labels and target is None:
+                raise UserError(
+                    f"{path} has no labels: name their column with --target "
+                    f"(columns: {_few(list(table))})"
+                )
+            found = _from_columns(path, table, target, sequence, drop or [], features)
+    except OSError as problem:
+        raise UserError(f"cannot read {path}: {problem.strerror or problem}") from None
+    if found.n == 0 or found.X.shape[1] == 0:
+        raise UserError(f"{path} holds no examples or no features: it has shape {found.X.shape}")
+    for values, name in ((found.y, "labels"), (found.sequence, "sequences")):
+        if values is not None and len(values) != found.n:
+            raise UserError(f"{path} has {found.n} rows of features and {len(values)} {name}")
+    _require_finite(found)
+    return found.labelled() if needs_labels else found
+
+
+def _require_finite(data: Dataset) -> None:
+    values = data.X.data if sp.issparse(data.X) else data.X
+    if not np.isfinite(values).all():
+        where = ""
+        if not sp.issparse(data.X):
+            row, column = np.argwhere(~np.isfinite(data.X))[0]
+            name = f"{data.names[column]!r}" if data.names else f"{column + 1}"
+            where = f", the first in row {row + 1}, column {name}"
+        raise UserError(f"{data.path} has missing or infinite values{where}: fill or remove them")
+
+
+def _labels(values: Any) -> Any:
+    """Labels as whole numbers where they are, else as they are."""
+    values = np.asarray(values)
+    if values.dtype.kind in "OU":
+        words = np.array([str(v) for v in values])
+        try:
+            return words.astype(np.int64)
+        except ValueError:
+            return words
+    if values.dtype.kind == "f" and np.isfinite(values).all() and (values % 1 == 0).all():
+        return values.astype(np.int64)
+    return values
+
+
+def _read_svmlight(path: Path, n_features: int | None) -> Dataset:
+    from sklearn.datasets import load_svmlight_file
+
+    try:
+        X, y, qid = load_svmlight_file(str(path), n_features=n_features, query_id=True)
+    except ValueError as problem:
+        if n_features is not None and "n_features" in str(problem):
+            raise UserError(f"{path} has features beyond the model's {n_features}") from None
+        raise UserError(
+            f"{path} is not an svmlight file (lines 'label index:value ...'): {problem}"
+        ) from None
+    sequence = qid if np.asarray(qid).any() else None
+    return Dataset(path, sp.csr_array(X), _labels(y), sequence)
+
+
+def _read_npz(path: Path) -> Dataset:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+    except (ValueError, zipfile.BadZipFile, EOFError, KeyError) as problem:
+        raise UserError(f"{path} is not an npz file of plain arrays: {problem}") from None
+    names = [str(name) for name in arrays.get("feature_names", [])]
+    if {"data", "indices", "indptr", "shape"} <= set(arrays):
+        parts = (arrays["data"], arrays["indices"], arrays["indptr"])
+        X: Any = sp.csr_array(parts, shape=tuple(arrays["shape"]))
+    elif "X" in arrays:
+        X = arrays["X"]
+    else:
+        raise UserError(f"{path} has no array X; it has {_few(sorted(arrays))}")
+    if X.ndim != 2 or X.dtype.kind not in "biuf":
+        raise UserError(
+            f"X in {path} must be a matrix of numbers, got {X.dtype} of shape {X.shape}"
+        )
+    X = X if X.dtype.kind == "f" else X.astype(np.float64)
+    y = arrays.get("y")
+    return Dataset(path, X, None if y is None else _labels(y), arrays.get("sequence"), names)
+
+
+def _csv_columns(path: Path) -> dict[str, Any]:
+    delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            rows = list(csv.reader(file, delimiter=delimiter))
+    except (UnicodeDecodeError, csv.Error) as problem:
+        raise UserError(f"{path} is not a CSV file in UTF-8: {problem}") from None
+    rows = [row for row in rows if row]
+    if len(rows) < 2:
+        raise UserError(
+            f"{path} must have a heading and at least one row, it has {len(rows)} lines"
+        )
+    names = [name.strip() for name in rows[0]]
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise UserError(f"{path} has two columns named {twice!r}: rename one")
+    for number, row in enumerate(rows[1:], start=2):
+        if len(row) != len(names):
+            raise UserError(
+                f"{path} has {len(row)} values in line {number}, its heading has {len(names)}"
+            )
+    return {
+        name: list(values) for name, values in zip(names, zip(*rows[1:], strict=True), strict=True)
+    }
+
+
+def _parquet_columns(path: Path) -> dict[str, Any]:
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError:
+        raise UserError("Parquet files need pyarrow: pip install 'cornerstep[parquet]'") from None
+    try:
+        table = pq.read_table(path)
+    except pa.ArrowException as problem:
+        raise UserError(f"{path} is not a Parquet file: {problem}") from None
+    return {name: table[name].to_numpy() for name in table.column_names}
+
+
+def _from_columns(
+    path: Path,
+    table: dict[str, Any],
+    target: str | None,
+    sequence: str | None,
+    drop: list[str],
+    features: list[str] | None,
+) -> Dataset:
+    asked = [("--target", target), ("--sequence", sequence), *(("--drop", name) for name in drop)]
+    asked += [("a feature of the model", name) for name in features or []]
+    for option, name in asked:
+        if name is not None and name not in table:
+            raise UserError(
+                f"{path} has no column {name!r} ({option}); its columns are {_few(list(table))}"
+            )
+    names = features or [name for name in table if name not in (target, sequence, *drop)]
+    X = np.empty((len(next(iter(table.values()))), len(names)))
+    for k, name in enumerate(names):
+        X[:, k] = _numbers(path, name, table[name])
+    y = None if target is None else _labels(np.asarray(table[target]))
+    order = None if sequence is None else np.asarray(table[sequence]).astype(str)
+    return Dataset(path, X, y, order, names)
+
+
+def _numbers(path: Path, name: str, values: Any) -> Any:
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (ValueError, TypeError):
+        for row, value in enumerate(values, start=1):
+            try:
+                float(value)
+            except (ValueError, TypeError):
+                raise UserError(
+                    f"column {name!r} of {path} must hold numbers, row {row} has {value!r}: "
+                    f"leave it out with --drop {name}, or name it with --target if it has labels"
+                ) from None
+        raise
+
+
+def write(data: Dataset, path: Path, target: str = "target") -> None:
+    """Write a data file; the ending says which format."""
+    kind = format_of(path)
+    try:
+        if kind == "svmlight":
+            _write_svmlight(data, path)
+        elif kind == "npz":
+            _write_npz(data, path)
+        else:
+            table = _as_columns(data, target)
+            (_write_csv if kind == "csv" else _write_parquet)(table, path)
+    except OSError as problem:
+        raise UserError(f"cannot write {path}: {problem.strerror or problem}") from None
+
+
+def _write_svmlight(data: Dataset, path: Path) -> None:
+    from sklearn.datasets import dump_svmlight_file
+
+    y = np.zeros(data.n) if data.y is None else data.y
+    if np.asarray(y).dtype.kind not in "biuf":
+        raise UserError(
+            f"svmlight files need numbers as labels, {data.path} has {str(y[0])!r}: "
+            "write CSV, Parquet or npz"
+        )
+    qid = None
+    if data.sequence is not None:
+        qid = np.unique(data.sequence, return_inverse=True)[1] + 1
+    dump_svmlight_file(data.X, y, str(path), zero_based=False, query_id=qid)
+
+
+def _write_npz(data: Dataset, path: Path) -> None:
+    arrays: dict[str, Any] = {}
+    if sp.issparse(data.X):
+        arrays.update(data=data.X.data, indices=data.X.indices, indptr=data.X.indptr,
+                      shape=np.array(data.X.shape))  # fmt: skip
+    else:
+        arrays["X"] = data.X
+    for name, values in (("y", data.y), ("sequence", data.sequence)):
+        if values is not None:
+            arrays[name] = values
+    if data.names:
+        arrays["feature_names"] = np.array(data.names)
+    np.savez_compressed(path, **arrays)
+
+
+def _as_columns(data: Dataset, target: str) -> dict[str, Any]:
+    dense = np.asarray(data.X.todense()) if sp.issparse(data.X) else data.X
+    names = data.names or [f"x{k + 1}" for k in range(dense.shape[1])]
+    table = dict(zip(names, dense.T, strict=True))
+    if data.y is not None:
+        table[target] = data.y
+    if data.sequence is not None:
+        table["sequence"] = data.sequence
+    return table
+
+
+def _write_csv(table: dict[str, Any], path: Path) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
+        writer.writerow(table)
+        writer.writerows(zip(*(values.tolist() for values in table.values()), strict=True))
+
+
+def _write_parquet(table: dict[str, Any], path: Path) -> None:
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError:
+        raise UserError("Parquet files need pyarrow: pip install 'cornerstep[parquet]'") from None
+    pq.write_table(
+        pa.table({name: pa.array(values.tolist()) for name, values in table.items()}), path
+    )
+
+
+def _few(names: list[str]) -> str:
+    return ", ".join(names[:8]) + (f", ... ({len(names)} in all)" if len(names) > 8 else "")

@@ -1,0 +1,263 @@
+"""``fit`` and ``path``: train one model, or one for each C."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import cornerstep
+from cornerstep import measures
+from cornerstep.certificates import certificate
+from cornerstep.cli import models
+from cornerstep.cli.data import Dataset, read
+from cornerstep.cli.screen import (
+    INTERRUPTED,
+    LIMIT,
+    SOLVED,
+    UserError,
+    columns,
+    facts,
+    put_json,
+    say,
+)
+
+Data = Annotated[Path, typer.Argument(help="svmlight, CSV, Parquet or npz file.", metavar="DATA")]
+Model = Annotated[str, typer.Option(help="multiclass, kernel, structured-chain or boost.")]
+Target = Annotated[str | None, typer.Option(help="Column of the labels (CSV, Parquet).")]
+Sequence = Annotated[str | None, typer.Option(help="Column that says which rows form a chain.")]
+Drop = Annotated[list[str] | None, typer.Option(help="Column to leave out; may be repeated.")]
+Loss = Annotated[str | None, typer.Option(help="multiclass: max-hinge, top-k, usunier, ...")]
+TopLoss = Annotated[int | None, typer.Option("-k", help="k of the losses top-k and usunier.")]
+Constant = Annotated[float | None, typer.Option("-C", help="Weight of the losses.")]
+Nu = Annotated[float | None, typer.Option(help="kernel, boost: share of the hard examples.")]
+Kernel = Annotated[str | None, typer.Option(help="multiclass, kernel: linear, rbf, poly, ...")]
+Gamma = Annotated[str | None, typer.Option(help="Width of the kernel: scale, auto or a number.")]
+Solver = Annotated[str | None, typer.Option(help="multiclass, structured-chain: the solver.")]
+Method = Annotated[str | None, typer.Option(help="kernel, boost: the method.")]
+Tol = Annotated[float | None, typer.Option(help="The gap that counts as solved.")]
+MaxIter = Annotated[int | None, typer.Option(help="Most iterations.")]
+TimeLimit = Annotated[float | None, typer.Option(help="Most seconds.")]
+Holdout = Annotated[float, typer.Option(help="Share of the data kept for testing.")]
+Seed = Annotated[int, typer.Option(help="For the split and the solver.")]
+Json = Annotated[bool, typer.Option("--json", help="Results as JSON.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No live display.")]
+Set = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", help="Any other parameter of the estimator: NAME=VALUE; may be repeated."
+    ),
+]
+
+
+def fit(
+    data: Data,
+    model: Model = "multiclass",
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Model file.")] = None,
+    report: Annotated[Path | None, typer.Option(help="HTML report.")] = None,
+    target: Target = None,
+    sequence: Sequence = None,
+    drop: Drop = None,
+    loss: Loss = None,
+    k: TopLoss = None,
+    C: Constant = None,
+    nu: Nu = None,
+    kernel: Kernel = None,
+    gamma: Gamma = None,
+    solver: Solver = None,
+    method: Method = None,
+    tol: Tol = None,
+    max_iter: MaxIter = None,
+    time_limit: TimeLimit = None,
+    holdout: Holdout = 0.0,
+    seed: Seed = 0,
+    top_k: Annotated[int, typer.Option(help="Also measure the error of the first k guesses.")] = 1,
+    set_: Set = None,
+    json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Train a model and prove how good it is.
+
+    Example: cornerstep fit digits.csv --target digit --loss top-k -k 3 --holdout 0.2
+    -o digits.cornerstep --report report.html
+
+    Ctrl-C stops training and keeps the best model so far.
+    """
+    options = {
+        "loss": loss, "k": k, "C": C, "nu": nu, "kernel": kernel, "gamma": _number(gamma),
+        "solver": solver, "method": method, "tol": tol, "max_iter": max_iter,
+        "time_limit": time_limit,
+    }  # fmt: skip
+    estimator = models.make(model, options, set_ or [])
+    _check_outputs(output, report)
+    whole = read(data, target=target, sequence=sequence, drop=drop)
+    train, test = models.split(whole, holdout, seed)
+    estimator.set_params(random_state=seed, verbose=0 if quiet or json else 1)
+    _check_top_k(estimator, train, top_k)
+    X, y = models.arrays(estimator, train)
+    estimator.fit(X, y)
+    proof = certificate(estimator)
+    errors = _errors(estimator, train, test, top_k)
+    if output is not None:
+        notes = _notes(data, whole, train, target, sequence, holdout, seed)
+        try:
+            cornerstep.save(estimator, output, notes=notes)
+        except cornerstep.ModelFileError as problem:
+            raise UserError(str(problem)) from None
+    if report is not None:
+        _report(estimator, train, test, report)
+    name, size = measures.support_size(estimator)
+    if json:
+        put_json({
+            "estimator": type(estimator).__name__, "certificate": proof.to_dict(),
+            "examples": {"training": train.n, "held_out": 0 if test is None else test.n},
+            "errors": errors, name.replace(" ", "_"): size,
+            "model": None if output is None else str(output),
+            "report": None if report is None else str(report),
+        })  # fmt: skip
+    else:
+        rows = models.summary(proof)
+        rows |= {f"{part} error": _shares(values) for part, values in errors.items() if values}
+        rows[name] = f"{size:,}"
+        rows |= {"model": output} if output else {}
+        rows |= {"report": report} if report else {}
+        facts(f"{type(estimator).__name__} on {train.n:,} examples", rows)
+        say(proof.sentence)
+    if proof.status is cornerstep.Status.INTERRUPTED:
+        raise typer.Exit(INTERRUPTED)
+    raise typer.Exit(SOLVED if proof.status is cornerstep.Status.SOLVED else LIMIT)
+
+
+def path(
+    data: Data,
+    Cs: Annotated[str, typer.Option("--Cs", help="Values of C, separated by commas.")] = (
+        "0.01,0.1,1,10,100"
+    ),
+    model: Model = "multiclass",
+    target: Target = None,
+    sequence: Sequence = None,
+    drop: Drop = None,
+    loss: Loss = None,
+    k: TopLoss = None,
+    kernel: Kernel = None,
+    gamma: Gamma = None,
+    tol: Tol = None,
+    max_iter: MaxIter = None,
+    time_limit: Annotated[float | None, typer.Option(help="Most seconds for each C.")] = None,
+    holdout: Holdout = 0.2,
+    seed: Seed = 0,
+    set_: Set = None,
+    json: Json = False,
+) -> None:
+    """Train a model for every C, each from the last, each with its certificate.
+
+    Example: cornerstep path digits.csv --target digit --Cs 0.01,0.1,1,10 --holdout 0.2
+    """
+    options = {
+        "loss": loss, "k": k, "kernel": kernel, "gamma": _number(gamma), "tol": tol,
+        "max_iter": max_iter, "time_limit": time_limit,
+    }  # fmt: skip
+    estimator = models.make(model, options, set_ or [])
+    if "C" not in estimator.get_params(deep=False):
+        raise UserError(
+            f"--model {model} has no C: path is for multiclass, kernel, structured-chain"
+        )
+    try:
+        values = [float(C) for C in Cs.split(",")]
+    except ValueError:
+        raise UserError(f"--Cs takes numbers separated by commas, got {Cs!r}") from None
+    whole = read(data, target=target, sequence=sequence, drop=drop)
+    train, test = models.split(whole, holdout, seed)
+    estimator.set_params(random_state=seed)
+    X, y = models.arrays(estimator, train)
+    found = cornerstep.regularization_path(estimator, X, y, values)
+    rows = []
+    for C, fitted in zip(found.Cs, found.estimators, strict=True):
+        proof = certificate(fitted)
+        errors = _errors(fitted, train, test, 1)
+        rows.append({
+            "C": float(C), "objective": proof.value, "relative gap": proof.relative_gap,
+            "status": str(proof.status), "iterations": proof.n_iter, "seconds": proof.seconds,
+            "training error": errors["training"][0],
+            "held-out error": errors["held-out"][0] if test is not None else None,
+        })  # fmt: skip
+    if json:
+        put_json(rows)
+    else:
+        columns(list(rows[0]), [[_cell(value) for value in row.values()] for row in rows])
+    solved = all(row["status"] == "solved" for row in rows)
+    raise typer.Exit(SOLVED if solved else LIMIT)
+
+
+def _cell(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else "" if value is None else str(value)
+
+
+def _number(text: str | None) -> Any:
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return text
+
+
+def _check_outputs(*paths: Path | None) -> None:
+    """Before an hour of training rather than after."""
+    for path in paths:
+        if path is not None and not path.absolute().parent.is_dir():
+            raise UserError(f"cannot write {path}: there is no folder {path.parent}")
+        if path is not None and path.is_dir():
+            raise UserError(f"cannot write {path}: it is a folder")
+
+
+def _check_top_k(estimator: Any, train: Dataset, top_k: int) -> None:
+    """Before training: there must be as many guesses to make."""
+    if measures.is_structured(estimator):
+        if top_k != 1:
+            raise UserError("--top-k is not for --model structured-chain")
+        return
+    n_classes = len(set(train.y.tolist()))
+    if not 1 <= top_k <= n_classes:
+        raise UserError(
+            f"--top-k must be from 1 to {n_classes}, the number of classes, got {top_k}"
+        )
+
+
+def _errors(
+    estimator: Any, train: Dataset, test: Dataset | None, top_k: int
+) -> dict[str, list[float]]:
+    """Errors of the first 1, ..., k guesses on both parts of the data."""
+    return {
+        name: []
+        if part is None
+        else measures.top_k_errors(estimator, *models.arrays(estimator, part), top_k)
+        for name, part in (("training", train), ("held-out", test))
+    }
+
+
+def _shares(values: list[float]) -> str:
+    first = f"{100 * values[0]:.2f} %"
+    if len(values) == 1:
+        return first
+    return f"{first}, top {len(values)}: {100 * values[-1]:.2f} %"
+
+
+def _notes(
+    data: Path, whole: Dataset, train: Dataset, target: str | None, sequence: str | None,
+    holdout: float, seed: int,
+) -> dict[str, Any]:  # fmt: skip
+    """What certify and predict need to know about the training data."""
+    return {
+        "data": data.name, "rows": whole.n, "training_rows": train.n, "holdout": holdout,
+        "seed": seed, "target": target, "sequence": sequence, "features": whole.names or None,
+    }  # fmt: skip
+
+
+def _report(estimator: Any, train: Dataset, test: Dataset | None, path: Path) -> None:
+    part = train if test is None else test
+    X, y = models.arrays(estimator, part)
+    cornerstep.report(
+        estimator, X, y, path,
+        data_name="the training data" if test is None else "held-out data",
+        feature_names=train.names or None,
+    )  # fmt: skip

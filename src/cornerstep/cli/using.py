@@ -1,0 +1,126 @@
+"""``predict``, ``evaluate`` and ``convert``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from cornerstep import measures
+from cornerstep.cli import models
+from cornerstep.cli.data import read, write
+from cornerstep.cli.screen import UserError, facts, put_json, say
+
+ModelFile = Annotated[Path, typer.Argument(help="Model file.", metavar="MODEL")]
+Data = Annotated[Path, typer.Argument(help="svmlight, CSV, Parquet or npz file.", metavar="DATA")]
+Target = Annotated[str | None, typer.Option(help="Column of the labels, if not as in training.")]
+
+
+def predict(
+    model: ModelFile,
+    data: Data,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Instead of stdout.")
+    ] = None,
+    top_k: Annotated[int, typer.Option(help="The first k guesses, separated by tabs.")] = 1,
+    scores: Annotated[
+        bool, typer.Option("--scores", help="The score of every class instead.")
+    ] = False,
+) -> None:
+    """Print a prediction for every row of DATA.
+
+    Example: cornerstep predict digits.cornerstep new.csv > predictions.txt
+    """
+    estimator, notes = models.load_model(model)
+    table = models.read_for(estimator, notes, data, needs_labels=False)
+    lines = _predictions(estimator, table, top_k, scores)
+    text = "".join(f"{line}\n" for line in lines)
+    if output is None:
+        sys.stdout.write(text)
+        return
+    try:
+        output.write_text(text, encoding="utf-8")
+    except OSError as problem:
+        raise UserError(f"cannot write {output}: {problem.strerror}") from None
+
+
+def _predictions(estimator: Any, table: Any, top_k: int, scores: bool) -> list[str]:
+    if measures.is_structured(estimator):
+        if top_k != 1 or scores:
+            raise UserError("--top-k and --scores are not for models of chains")
+        X, _, where = table.chains()
+        out = np.empty(table.n, dtype=object)
+        for rows, labels in zip(where, estimator.predict(X), strict=True):
+            out[rows] = labels
+        return [str(label) for label in out]
+    X, _ = models.arrays(estimator, table)
+    if scores:
+        values = measures.class_scores(estimator, X)
+        heading = "\t".join(str(label) for label in estimator.classes_)
+        return [heading, *("\t".join(f"{v!r}" for v in row) for row in values.tolist())]
+    if not 1 <= top_k <= estimator.classes_.size:
+        raise UserError(f"--top-k must be from 1 to {estimator.classes_.size}, got {top_k}")
+    if top_k == 1:
+        return [str(label) for label in estimator.predict(X)]
+    order = np.argsort(-measures.class_scores(estimator, X), axis=1, kind="stable")[:, :top_k]
+    return ["\t".join(map(str, row)) for row in estimator.classes_[order]]
+
+
+def evaluate(
+    model: ModelFile,
+    data: Data,
+    target: Target = None,
+    top_k: Annotated[int, typer.Option(help="Errors of the first 1, ..., k guesses.")] = 1,
+    json: Annotated[bool, typer.Option("--json", help="Results as JSON.")] = False,
+) -> None:
+    """Measure the error of a model on labelled DATA.
+
+    Example: cornerstep evaluate digits.cornerstep test.csv --top-k 3
+    """
+    estimator, notes = models.load_model(model)
+    table = models.read_for(estimator, notes, data, target=target)
+    models.check_labels(estimator, table)
+    X, y = models.arrays(estimator, table)
+    if measures.is_structured(estimator):
+        if top_k != 1:
+            raise UserError("--top-k is not for models of chains")
+        answers = estimator.predict(X)
+        wrong = [np.asarray(a) != np.asarray(b) for a, b in zip(answers, y, strict=True)]
+        result: dict[str, Any] = {
+            "examples": len(y),
+            "mean loss": 1.0 - float(estimator.score(X, y)),
+            "label error": float(np.concatenate(wrong).mean()),
+            "chain error": float(np.mean([part.any() for part in wrong])),
+        }
+    else:
+        if not 1 <= top_k <= estimator.classes_.size:
+            raise UserError(f"--top-k must be from 1 to {estimator.classes_.size}, got {top_k}")
+        errors = measures.top_k_errors(estimator, X, y, top_k)
+        result = {"examples": len(y)}
+        result |= {f"top-{k} error": error for k, error in enumerate(errors, start=1)}
+    if json:
+        put_json({name.replace(" ", "_").replace("-", "_"): v for name, v in result.items()})
+        return
+    shown = {name: v if name == "examples" else f"{100 * v:.2f} %" for name, v in result.items()}
+    facts(f"{model.name} on {data.name}", shown)
+
+
+def convert(
+    source: Annotated[Path, typer.Argument(help="File to read.", metavar="FROM")],
+    destination: Annotated[Path, typer.Argument(help="File to write.", metavar="TO")],
+    target: Annotated[str | None, typer.Option(help="Column of the labels (CSV, Parquet).")] = None,
+    sequence: Annotated[
+        str | None, typer.Option(help="Column of the chains (CSV, Parquet).")
+    ] = None,
+    drop: Annotated[list[str] | None, typer.Option(help="Column to leave out.")] = None,
+) -> None:
+    """Turn a data file into another format; the ending of TO says which.
+
+    Example: cornerstep convert digits.csv digits.svm --target digit
+    """
+    table = read(source, target=target, sequence=sequence, drop=drop, needs_labels=False)
+    write(table, destination, target or "target")
+    say(f"{destination}: {table.n:,} rows, {table.X.shape[1]:,} features")

@@ -1,0 +1,308 @@
+"""Values of model files: what an attribute is in JSON, and back.
+
+Plain numbers, words, lists and None are themselves; everything else is an object with one key that
+names its kind: ``{"array": "coef_"}`` is an array of the file, ``{"tree": [...]}`` a tree.
+The kinds below are all there are.
+"""
+
+from __future__ import annotations
+
+import copy
+import io
+import math
+from collections import Counter
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from cornerstep import losses, structured
+from cornerstep.optimiser.result import Status, Trace
+from cornerstep.structured.base import StructuredModel
+
+_LOSSES = (
+    "Loss",
+    "MaxHinge",
+    "CostSensitive",
+    "TopK",
+    "Usunier",
+    "WeightedTopK",
+    "WeightedUsunier",
+)
+_MODELS: dict[str, tuple[str, ...]] = {
+    "ChainModel": (
+        "transitions", "biases", "normalize", "labels", "labels_", "n_features_", "size",
+    ),
+    "MulticlassModel": ("fit_intercept", "intercept_scaling", "labels_", "n_features_", "size"),
+    "MultilabelModel": (
+        "edges", "fit_intercept", "normalize", "n_labels_", "n_features_", "edges_", "size",
+    ),
+    "GraphModel": (
+        "normalize", "labels", "labels_", "n_features_", "n_edge_features_", "size",
+    ),
+    "MatchingModel": ("normalize", "size"),
+}  # fmt: skip
+
+
+class UnsavableError(ValueError):
+    """A value that model files cannot hold."""
+
+
+class Encoder:
+    """Turns values into JSON, and puts their arrays aside under names of their own.
+
+    Parameters
+    ----------
+    arrays : dict
+        Filled with the bytes of the arrays.
+    """
+
+    def __init__(self, arrays: dict[str, bytes]) -> None:
+        self.arrays = arrays
+
+    def __call__(self, value: Any, name: str) -> Any:
+        """The JSON of ``value``; ``name`` is for its arrays and for complaints."""
+        if isinstance(value, np.generic):
+            value = value.item()
+        if value is None or isinstance(value, bool | int | str):
+            return value
+        if isinstance(value, float):
+            return value if math.isfinite(value) else {"float": str(value)}
+        if isinstance(value, np.ndarray):
+            return self._array(value, name)
+        if sp.issparse(value):
+            return self._sparse(value, name)
+        if isinstance(value, Status):
+            return {"status": value.value}
+        if isinstance(value, Trace):
+            return {
+                "trace": {key: self(value[key], f"{name}.{key}") for key in value.columns},
+            }
+        return self._object(value, name)
+
+    def _object(self, value: Any, name: str) -> Any:
+        kind = type(value).__name__
+        if kind == "Tree":
+            return {"tree": [self(part, f"{name}.{k}") for k, part in enumerate(value)]}
+        if kind == "Machine":
+            return self._machine(value, name)
+        if isinstance(value, list):
+            if len(value) and all(type(part).__name__ == "Tree" for part in value):
+                return self._trees(value, name)
+            return [self(part, f"{name}.{k}") for k, part in enumerate(value)]
+        if isinstance(value, tuple):
+            return {"tuple": [self(part, f"{name}.{k}") for k, part in enumerate(value)]}
+        if isinstance(value, dict):
+            pairs = [[self(k, name), self(v, f"{name}.{k}")] for k, v in value.items()]
+            return {"dict": pairs}
+        if isinstance(value, losses.Loss) and getattr(losses, kind, None) is type(value):
+            parts = {"rho": value.rho, "costs": value.costs, "per_example": value.per_example}
+            return {
+                "loss": [kind, {key: self(part, f"{name}.{key}") for key, part in parts.items()}]
+            }
+        if isinstance(value, StructuredModel):
+            return self._model(value, name)
+        raise UnsavableError(
+            f"{name} holds {_shown(value)}, which a model file cannot: it holds arrays, numbers "
+            "and words, never code"
+        )
+
+    def _model(self, model: StructuredModel, name: str) -> Any:
+        kind = type(model).__name__
+        known = _MODELS.get(kind) if getattr(structured, kind, None) is type(model) else None
+        own = known is None
+        names = tuple(vars(model)) if known is None else known
+        parts = {
+            key: self(getattr(model, key), f"{name}.{key}") for key in names if hasattr(model, key)
+        }
+        return {"own_model" if own else "model": [kind, parts]}
+
+    def _trees(self, trees: list[Any], name: str) -> Any:
+        """Trees as one array for each of their parts: there may be thousands."""
+        sizes = np.array([tree.features.size for tree in trees])
+        parts = [np.concatenate(part) for part in zip(*trees, strict=True)]
+        return {
+            "trees": [self(part, f"{name}.{k}") for k, part in enumerate([sizes, *parts])],
+        }
+
+    def _machine(self, machine: Any, name: str) -> Any:
+        """A boosting machine: its stages share their hypotheses with each other."""
+        parts = {f.name: getattr(machine, f.name) for f in fields(machine)}
+        hypotheses, stages = parts.pop("hypotheses"), parts.pop("stages")
+        every = hypotheses + [h for _, members, _ in stages for h in members]
+        pool = {id(h): h for h in every}
+        number = {key: k for k, key in enumerate(pool)}
+        parts["pool"] = list(pool.values())
+        parts["hypotheses"] = np.array([number[id(h)] for h in hypotheses], np.int64)
+        parts["stage_rounds"] = np.array([stage[0] for stage in stages], np.int64)
+        parts["stage_sizes"] = np.array([len(stage[1]) for stage in stages], np.int64)
+        parts["stage_members"] = np.array(
+            [number[id(h)] for _, members, _ in stages for h in members], np.int64
+        )
+        parts["stage_weights"] = np.concatenate([np.zeros(0), *(stage[2] for stage in stages)])
+        return {"machine": {key: self(part, f"{name}.{key}") for key, part in parts.items()}}
+
+    def _array(self, array: Any, name: str) -> Any:
+        if array.dtype.kind == "O":
+            if array.ndim == 1 and all(isinstance(v, str | int | float) for v in array):
+                return {"objects": [self(v, name) for v in array]}
+            raise UnsavableError(
+                f"{name} is an array of Python objects, which a model file cannot hold"
+            )
+        if array.dtype.kind not in "biufUS":
+            raise UnsavableError(
+                f"{name} is an array of {array.dtype}, which a model file cannot hold"
+            )
+        key = name if name not in self.arrays else f"{name}.{len(self.arrays)}"
+        buffer = io.BytesIO()
+        np.lib.format.write_array(buffer, np.ascontiguousarray(array).reshape(array.shape),
+                                  allow_pickle=False)  # fmt: skip
+        self.arrays[key] = buffer.getvalue()
+        return {"array": key}
+
+    def _sparse(self, matrix: Any, name: str) -> Any:
+        rows = sp.csr_array(matrix)
+        parts = {"data": rows.data, "indices": rows.indices, "indptr": rows.indptr}
+        return {
+            "csr": {key: self(part, f"{name}.{key}") for key, part in parts.items()}
+            | {"shape": list(rows.shape), "matrix": not isinstance(matrix, sp.sparray)}
+        }
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, type(_shown)) or callable(value):
+        return f"the function {getattr(value, '__name__', value)!r}"
+    return f"an object of type {type(value).__name__}"
+
+
+class Decoder:
+    """Turns the JSON of model files into values.
+
+    Parameters
+    ----------
+    arrays : dict
+        The arrays of the file by name.
+    model : StructuredModel or None
+        Stands in for a model class that is not the library's.
+    """
+
+    def __init__(self, arrays: dict[str, Any], model: Any = None) -> None:
+        self.arrays, self.model = arrays, model
+
+    def __call__(self, value: Any) -> Any:
+        """The value of some JSON."""
+        if isinstance(value, list):
+            return [self(part) for part in value]
+        if not isinstance(value, dict):
+            return value
+        if len(value) != 1:
+            raise ValueError(f"a value has the keys {sorted(value)}, it must have one")
+        ((kind, content),) = value.items()
+        reader = getattr(self, f"_read_{kind}", None)
+        if reader is None:
+            raise ValueError(f"there are no values of the kind {kind!r}")
+        return reader(content)
+
+    def _read_float(self, text: str) -> float:
+        return float(text)
+
+    def _read_array(self, key: str) -> Any:
+        return self.arrays[key]
+
+    def _read_objects(self, parts: list[Any]) -> Any:
+        out = np.empty(len(parts), object)
+        out[:] = [self(part) for part in parts]
+        return out
+
+    def _read_csr(self, parts: dict[str, Any]) -> Any:
+        data = tuple(self(parts[key]) for key in ("data", "indices", "indptr"))
+        kind = sp.csr_matrix if parts["matrix"] else sp.csr_array
+        matrix = kind(data, shape=tuple(parts["shape"]))
+        matrix.check_format(full_check=True)
+        return matrix
+
+    def _read_status(self, text: str) -> Status:
+        return Status(text)
+
+    def _read_trace(self, columns: dict[str, Any]) -> Trace:
+        trace = Trace(tuple(columns)[len(Trace().columns) :])
+        read = [np.asarray(self(column)).tolist() for column in columns.values()]
+        for row in zip(*read, strict=True):
+            trace.append(row)
+        return trace
+
+    def _read_tuple(self, parts: list[Any]) -> tuple[Any, ...]:
+        return tuple(self(part) for part in parts)
+
+    def _read_dict(self, pairs: list[Any]) -> dict[Any, Any]:
+        return {self(key): self(part) for key, part in pairs}
+
+    def _read_tree(self, parts: list[Any]) -> Any:
+        from cornerstep.problems.weak_learners import Tree
+
+        return Tree(*(self(part) for part in parts))
+
+    def _read_trees(self, parts: list[Any]) -> list[Any]:
+        from cornerstep.problems.weak_learners import Tree
+
+        sizes, features, thresholds, leaves = (self(part) for part in parts)
+        at, at_leaves = np.cumsum(sizes)[:-1], np.cumsum(sizes + 1)[:-1]
+        pieces = (np.split(features, at), np.split(thresholds, at), np.split(leaves, at_leaves))
+        return [Tree(*each) for each in zip(*pieces, strict=True)]
+
+    def _read_machine(self, parts: dict[str, Any]) -> Any:
+        from cornerstep.estimators.boosting_machine import Machine
+
+        read = {key: self(part) for key, part in parts.items()}
+        pool, rounds = read.pop("pool"), read.pop("stage_rounds").tolist()
+        ends = np.cumsum(read.pop("stage_sizes"))[:-1]
+        members = np.split(read.pop("stage_members"), ends)
+        weights = np.split(read.pop("stage_weights"), ends)
+        read["hypotheses"] = [pool[k] for k in read["hypotheses"]]
+        read["stages"] = [
+            (number, [pool[k] for k in numbers], shares)
+            for number, numbers, shares in zip(rounds, members, weights, strict=False)
+        ]
+        return Machine(**read)
+
+    def _read_loss(self, content: list[Any]) -> Any:
+        kind, parts = content
+        if kind not in _LOSSES:
+            raise ValueError(f"there is no loss {kind!r}")
+        loss = object.__new__(getattr(losses, kind))
+        for key in ("rho", "costs", "per_example"):
+            setattr(loss, key, self(parts[key]))
+        return loss
+
+    def _read_model(self, content: list[Any]) -> Any:
+        kind, parts = content
+        if kind not in _MODELS or not set(parts) <= set(_MODELS[kind]):
+            raise ValueError(f"there is no structured model {kind!r} with {sorted(parts)}")
+        model = object.__new__(getattr(structured, kind))
+        for key, part in parts.items():
+            setattr(model, key, self(part))
+        if "size" in parts and kind in ("MultilabelModel", "GraphModel"):
+            self._restart_inference(model, kind)
+        return model
+
+    def _restart_inference(self, model: Any, kind: str) -> None:
+        from cornerstep.structured.inference import Inference
+
+        model.inference_ = Counter()
+        if kind == "GraphModel":
+            model._shapes = {}
+        else:
+            model._inference = Inference(model.n_labels_, model.edges_, 2, model.inference_)
+
+    def _read_own_model(self, content: list[Any]) -> Any:
+        kind, parts = content
+        if type(self.model).__name__ != kind:
+            raise ValueError(
+                f"it was trained with a structured model of the class {kind}, which is not the "
+                f"library's: call load(path, model={kind}(...)) with an object of that class"
+            )
+        model = copy.copy(self.model)
+        for key, part in parts.items():
+            setattr(model, key, self(part))
+        return model

@@ -1,0 +1,349 @@
+"""What a report says about one model: the certificate, the way there, and what it does on data."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cornerstep import measures
+from cornerstep.certificates import Certificate, certificate, traces
+from cornerstep.optimiser.result import Status
+from cornerstep.reporting import charts
+from cornerstep.vectors import FloatArray
+
+_CLASSES = 12  # most classes of a confusion table
+_STRONGEST = 15  # most features or examples of a list
+_HEAT = 40  # most labels of a transition matrix
+
+
+@dataclass
+class Section:
+    """A model's part of a page."""
+
+    title: str
+    body: str
+
+
+def section(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    *,
+    title: str | None = None,
+    data_name: str = "the data given",
+    feature_names: Sequence[str] | None = None,
+) -> Section:
+    """A model's part of a page.
+
+    Parameters
+    ----------
+    estimator : fitted estimator
+    X, y
+        Data to measure on.
+    title, data_name : str
+    feature_names : sequence of str, optional
+
+    Returns
+    -------
+    Section
+    """
+    proof = certificate(estimator)
+    structured = measures.is_structured(estimator)
+    names = _feature_names(estimator, feature_names)
+    figures = [*_convergence(estimator, proof)]
+    if structured:
+        facts, more = _structured(estimator, X, y, data_name)
+    else:
+        facts, more = _classifier(estimator, X, np.asarray(y), data_name)
+    figures += more
+    figures += _strongest(estimator, names)
+    body = (
+        _proof(proof)
+        + _facts(estimator, proof, facts)
+        + f'<div class="grid">{"".join(figures)}</div>'
+    )
+    if len(proof.names) > 1:
+        body += _machines(proof)
+    body += _parameters(estimator)
+    return Section(title or type(estimator).__name__, body)
+
+
+def _proof(proof: Certificate) -> str:
+    solved = proof.status is Status.SOLVED
+    return (
+        f'<div class="proof{"" if solved else " open"}"><span class="tag">'
+        f"{html.escape(str(proof.status))}</span><strong>{html.escape(proof.sentence)}</strong>"
+        f'<span class="soft">{html.escape(proof.status.message)} Asked for: '
+        f"{html.escape(proof.target)}.</span></div>"
+    )
+
+
+def _facts(estimator: Any, proof: Certificate, measured: dict[str, str]) -> str:
+    name, size = measures.support_size(estimator)
+    worst = ", worst machine" if len(proof.names) > 1 else ""
+    rows = {
+        "model": type(estimator).__name__,
+        proof.quantity + worst: f"{proof.value:.7g}",
+        "bound" + worst: f"{proof.bound:.7g}",
+        "gap": f"{proof.gap:.3g} ({100 * proof.relative_gap:.2g} %)",
+        "iterations": f"{proof.n_iter:,}",
+        "seconds": f"{proof.seconds:.2f}",
+        name: f"{size:,}",
+        **measured,
+    }
+    items = "".join(
+        f"<div><dt>{html.escape(key)}</dt><dd>{html.escape(value)}</dd></div>"
+        for key, value in rows.items()
+    )
+    return f"<dl>{items}</dl>"
+
+
+def _convergence(estimator: Any, proof: Certificate) -> list[str]:
+    """Value and bound, and the gap on a log scale, of the machine with the largest gap."""
+    worst = int(proof.gaps.argmax())
+    trace = traces(estimator)[worst]
+    if not len(trace):
+        return []
+    which = f" Machine: {proof.names[worst]}." if proof.names[worst] else ""
+    x = {"iteration": trace["iteration"], "seconds": trace["seconds"]}
+    gap = trace["gap"].astype(float)
+    if "soft_margin" in trace.columns:
+        value, bound = trace["soft_margin"].astype(float), trace["bound"].astype(float)
+        gap = bound - value
+    else:
+        value = trace["value"].astype(float)
+        bound = value - gap
+    target = float(estimator.tol)
+    if "relative" in proof.target:
+        target *= abs(float(proof.values[worst]))
+    parts = [
+        charts.figure(
+            f"{proof.quantity.capitalize()} and bound",
+            f"The optimum lies between the two lines.{which}",
+            charts.lines(
+                f"{proof.quantity} and bound against iteration or seconds, from {value[0]:.4g} to "
+                f"{value[-1]:.4g}",
+                x,
+                {proof.quantity: value, "bound": bound},
+            ),
+        ),
+        charts.figure(
+            "Gap",
+            f"What is not yet proven, on a log scale; the dashed line was asked for.{which}",
+            charts.lines(
+                f"Gap on a log scale, from {gap[0]:.3g} to {gap[-1]:.3g}, target {target:.3g}",
+                x,
+                {"gap": gap},
+                log=True,
+                target=target,
+            ),
+        ),
+    ]
+    if "edge" in trace.columns:
+        edge = trace["edge"].astype(float)
+        parts.append(
+            charts.figure(
+                "Edges",
+                "The edge of the hypothesis found in each round: the best any hypothesis does on "
+                f"the examples that the ensemble finds hard.{which}",
+                charts.lines(
+                    f"Edges from {edge[0]:.3g} to {edge[-1]:.3g}",
+                    x,
+                    {"edge": edge, "soft margin": value},
+                ),
+            )
+        )
+    return parts
+
+
+def _classifier(estimator: Any, X: Any, y: Any, data_name: str) -> tuple[dict[str, str], list[str]]:
+    classes = estimator.classes_
+    predicted = estimator.predict(X)
+    most = min(10, classes.size - 1)
+    errors = measures.top_k_errors(estimator, X, y, max(most, 1))
+    facts = {f"top-1 error, {data_name}": f"{100 * errors[0]:.2f} %"}
+    parts = []
+    if len(errors) > 1:
+        k = min(5, len(errors))
+        facts[f"top-{k} error, {data_name}"] = f"{100 * errors[k - 1]:.2f} %"
+        parts.append(
+            charts.figure(
+                "Error of the first k guesses",
+                f"Share of examples whose label is not among the k best classes, {data_name}.",
+                charts.bars(
+                    f"Top-k errors: {', '.join(f'{100 * e:.1f} %' for e in errors)}",
+                    [f"k = {k}" for k in range(1, len(errors) + 1)],
+                    [100 * e for e in errors],
+                    ".2f",
+                ),
+            )
+        )
+    parts.append(_confusion(classes, y, predicted, data_name))
+    spread = measures.margins(estimator, X, y)
+    soft = getattr(estimator, "soft_margin_", None)
+    mark = float(soft) if isinstance(soft, float) else 0.0 if soft is not None else 1.0
+    mark_name = "soft margin" if isinstance(soft, float) else "margin 1" if soft is None else "0"
+    wrong = float((spread < 0).mean())
+    parts.append(
+        charts.figure(
+            "Margins",
+            "Score of the right class minus the best other one"
+            f"{', halved' if classes.size == 2 else ''}; below 0 (orange): errors, {data_name}.",
+            charts.histogram(
+                f"Margins from {spread.min():.3g} to {spread.max():.3g}, {wrong:.1%} below 0",
+                spread,
+                mark,
+                mark_name,
+            ),
+        )
+    )
+    return facts, parts
+
+
+def _confusion(classes: Any, truth: Any, predicted: Any, data_name: str) -> str:
+    """The classes that are confused most, as a table."""
+    rows = np.searchsorted(classes, truth)
+    columns = np.searchsorted(classes, predicted)
+    counts = np.zeros((classes.size, classes.size), int)
+    np.add.at(counts, (rows, columns), 1)
+    off = counts - np.diag(counts.diagonal())
+    chosen = np.sort(np.argsort(-(off.sum(axis=0) + off.sum(axis=1)), kind="stable")[:_CLASSES])
+    names = [str(label) for label in classes[chosen]]
+    whole = (
+        "All classes" if chosen.size == classes.size else f"The {chosen.size} most confused classes"
+    )
+    shown = counts[np.ix_(chosen, chosen)]
+    wrong = off[np.ix_(chosen, chosen)]
+    right = shown - wrong
+    # errors are few: they have a colour and a scale of their own
+    shades = 0.6 * right / max(right.max(), 1) - wrong / max(wrong.max(), 1)
+    text = charts.heat(f"Confusion of {', '.join(names)}", names, names, shown, "d", shades)
+    return charts.figure(
+        "Confusion",
+        f"{whole}: rows are the truth, columns the predictions (orange: errors), {data_name}.",
+        text,
+    )
+
+
+def _structured(estimator: Any, X: Any, y: Any, data_name: str) -> tuple[dict[str, str], list[str]]:
+    model = estimator.model_
+    answers = estimator.predict(X)
+    losses = model.loss_batch(X, y, answers)
+    facts = {
+        f"mean loss, {data_name}": f"{float(np.mean(losses)):.4g}",
+        f"labelings all right, {data_name}": f"{100 * float(np.mean(losses == 0)):.1f} %",
+    }
+    parts = []
+    labels = getattr(model, "labels_", None)
+    if labels is not None and hasattr(model, "transitions"):
+        truth, guess = (
+            np.concatenate([np.asarray(part).ravel() for part in all_]) for all_ in (y, answers)
+        )
+        parts.append(_confusion(labels, truth, guess, data_name))
+    parts.append(
+        charts.figure(
+            "Losses",
+            f"How the losses of the predictions are spread, {data_name}.",
+            charts.histogram(
+                f"Losses with mean {np.mean(losses):.3g}",
+                np.asarray(losses, float),
+                float(np.mean(losses)),
+                "mean",
+            ),
+        )
+    )
+    weights = model.split(estimator.coef_) if hasattr(model, "split") else {}
+    if "transitions" in weights and weights["transitions"].ndim == 2 and labels is not None:
+        matrix: FloatArray = weights["transitions"]
+        strong = np.sort(np.argsort(-np.abs(matrix).sum(axis=1), kind="stable")[:_HEAT])
+        names = [str(label) for label in labels[strong]]
+        parts.append(
+            charts.figure(
+                "Transitions",
+                "Weights of a label (row) followed by another (column): what the chain prefers.",
+                charts.heat("Transition weights", names, names, matrix[np.ix_(strong, strong)]),
+                wide=len(names) > 8,
+            )
+        )
+    return facts, parts
+
+
+def _feature_names(estimator: Any, given: Sequence[str] | None) -> list[str] | None:
+    names = given if given is not None else getattr(estimator, "feature_names_in_", None)
+    return None if names is None else [str(name) for name in names]
+
+
+def _strongest(estimator: Any, names: list[str] | None) -> list[str]:
+    """The features, or the examples, that decide most."""
+    title = "Strongest features"
+
+    def label(k: int) -> str:
+        return names[k] if names else f"feature {k + 1}"
+
+    if measures.is_structured(estimator):
+        weights = (
+            estimator.model_.split(estimator.coef_) if hasattr(estimator.model_, "split") else {}
+        )
+        if "nodes" not in weights:
+            return []
+        coefficients, classes = weights["nodes"].T, estimator.model_.labels_
+    elif hasattr(estimator, "estimators_"):
+        importances = getattr(estimator, "_importances", None)
+        if importances is None:
+            return []
+        order = np.argsort(-importances, kind="stable")[:_STRONGEST]
+        order = order[importances[order] > 0]
+        caption = "Share of the weighted gains in edge of the splits on a feature."
+        body = charts.bars("Feature importances", [label(k) for k in order], importances[order])
+        return [charts.figure(title, caption, body)]
+    elif hasattr(estimator, "coef_"):
+        coefficients, classes = estimator.coef_, estimator.classes_
+    else:
+        return _support_examples(estimator)
+    size = np.abs(coefficients).max(axis=0)
+    order = np.argsort(-size, kind="stable")[:_STRONGEST]
+    rows = np.abs(coefficients[:, order]).argmax(axis=0)
+    values = coefficients[rows, order]
+    owners = classes[rows] if len(coefficients) > 1 else [classes[-1]] * order.size
+    shown = [f"{label(k)} → {owner}" for k, owner in zip(order, owners, strict=True)]
+    caption = "The largest weight of a feature and the class it speaks for (orange: against)."
+    return [charts.figure(title, caption, charts.bars("Largest weights", shown, values))]
+
+
+def _support_examples(estimator: Any) -> list[str]:
+    if hasattr(estimator, "support_vectors_"):
+        size, rows = np.abs(estimator.dual_coef_).max(axis=0), estimator.support_
+    elif estimator.dual_coef_ is not None:
+        size = np.asarray(abs(estimator.dual_coef_).sum(axis=1)).ravel() / 2
+        rows = np.arange(size.size)
+    else:
+        return []
+    order = np.argsort(-size, kind="stable")[:_STRONGEST]
+    order = order[size[order] > 0]
+    body = charts.bars(
+        "Support examples", [f"training row {rows[k] + 1}" for k in order], size[order]
+    )
+    caption = "The training examples with the largest dual coefficients: they hold the margin."
+    return [charts.figure("Strongest support examples", caption, body)]
+
+
+def _machines(proof: Certificate) -> str:
+    rows = [
+        [name, f"{value:.6g}", f"{bound:.6g}", f"{gap:.2e}", str(status)]
+        for name, value, bound, gap, status in zip(
+            proof.names, proof.values, proof.bounds, proof.gaps, proof.statuses, strict=True
+        )
+    ]
+    body = charts.table(["machine", proof.quantity, "bound", "gap", "status"], rows)
+    return f"<details><summary>All {len(rows)} machines</summary>{body}</details>"
+
+
+def _parameters(estimator: Any) -> str:
+    rows = [[key, repr(value)[:80]] for key, value in estimator.get_params(deep=False).items()]
+    return (
+        f"<details><summary>Parameters</summary>{charts.table(['name', 'value'], rows)}</details>"
+    )

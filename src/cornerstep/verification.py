@@ -1,0 +1,376 @@
+"""``certify``: the certificate of a model recomputed from the data, apart from any solver.
+
+Only what the estimator holds is used: weights, dual coefficients, hypotheses, the distribution over
+the examples.  Value and bound follow from the formulas of each problem in float64:
+
+- multi-class SVM: ``P(W)`` from the scores, ``D(A)`` from ``dual_coef_`` after checking that every
+  dual point lies in its domain;
+- kernel SVM: ``1/2 a'Qa (- 1'a / C)``, the gradient ``Qa`` by blocks of the kernel matrix, and the
+  best vertex of the domain by sorting;
+- soft margin: the margins of the trees, and the largest edge under ``example_weights_``;
+- structured SVM: ``P(w)`` by decoding all examples; the model holds no dual point, so that a bound
+  is found anew by a run from zero (any w and any dual point certify each other).
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics.pairwise import pairwise_kernels
+from sklearn.utils.class_weight import compute_class_weight
+
+from cornerstep.certificates import Certificate, certificate
+from cornerstep.estimators.multiclass_input import given_loss
+from cornerstep.vectors import FloatArray, IntArray
+
+_BLOCK = 2**21  # entries of a kernel matrix or of scores held at a time
+_ROUNDING = 1e-6  # by how much, relative to the value, the numbers of a model may be off
+_FEASIBLE = 1e-6
+
+
+@dataclass(frozen=True)
+class Verification:
+    """A certificate claimed and recomputed.
+
+    Attributes
+    ----------
+    claimed : Certificate
+    values, bounds : arrays
+        Recomputed, one for each machine.
+    problems : tuple of str
+        What is wrong; empty if the certificate holds.
+    how : str
+        How the bound was found.
+    """
+
+    claimed: Certificate
+    values: FloatArray
+    bounds: FloatArray
+    problems: tuple[str, ...]
+    how: str
+
+    @property
+    def holds(self) -> bool:
+        """Whether the model is proven to be as good as it claims."""
+        return not self.problems
+
+    @property
+    def gap(self) -> float:
+        """The largest recomputed gap."""
+        return float(np.abs(self.values - self.bounds).max())
+
+    @property
+    def relative_gap(self) -> float:
+        """The largest recomputed relative gap."""
+        return float(
+            (np.abs(self.values - self.bounds) / np.maximum(np.abs(self.values), 1e-300)).max()
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain numbers and words."""
+        return {
+            "holds": self.holds,
+            "problems": list(self.problems),
+            "how": self.how,
+            "claimed_gap": self.claimed.gap,
+            "gap": self.gap,
+            "relative_gap": self.relative_gap,
+            "values": self.values.tolist(),
+            "bounds": self.bounds.tolist(),
+        }
+
+
+def certify(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> Verification:
+    """Recompute value and bound of a fitted estimator from its training data.
+
+    Parameters
+    ----------
+    estimator : fitted estimator
+        Possibly loaded from a model file.
+    X, y, sample_weight
+        The data that it was trained on.
+
+    Returns
+    -------
+    Verification
+    """
+    claimed = certificate(estimator)
+    name = type(estimator).__name__
+    problems: list[str] = []
+    if name == "StructuredSVC":
+        if sample_weight is not None:
+            raise ValueError("sample_weight must be None for StructuredSVC")
+        values, bounds, how = _structured(estimator, X, y, claimed)
+    elif name in _CHECKS:
+        X = (sp.csr_array(X) if sp.issparse(X) else np.asarray(X)).astype(np.float64)
+        labels = _labels(estimator, y)
+        if X.shape[0] != labels.size:
+            raise ValueError(f"X and y must be as many, got {X.shape[0]} and {labels.size}")
+        weights = _weights(estimator, labels, sample_weight)
+        values, bounds, how = _CHECKS[name](estimator, X, labels, weights, problems)
+    else:
+        known = ", ".join([*_CHECKS, "StructuredSVC"])
+        raise ValueError(f"estimator must be one of {known}, got {name}")
+    _compare(claimed, values, bounds, problems)
+    return Verification(claimed, values, bounds, tuple(problems), how)
+
+
+def _compare(claimed: Certificate, values: Any, bounds: Any, problems: list[str]) -> None:
+    slack = _ROUNDING * np.maximum(np.abs(claimed.values), np.abs(values)) + 1e-12
+    sign = -1.0 if claimed.quantity == "soft margin" else 1.0
+    for k, name in enumerate(claimed.names):
+        which = f" of the machine {name!r}" if name else ""
+        worse = sign * (values[k] - claimed.values[k])
+        if not worse <= slack[k]:
+            problems.append(
+                f"the {claimed.quantity}{which} is {values[k]:.9g}, not {claimed.values[k]:.9g}"
+            )
+        gap = sign * (values[k] - bounds[k])
+        if not gap <= claimed.gaps[k] + 2 * slack[k]:
+            problems.append(f"the gap{which} is {gap:.3g}, not {claimed.gaps[k]:.3g}")
+
+
+def _labels(estimator: Any, y: Any) -> IntArray:
+    y = np.asarray(y)
+    known = np.isin(y, estimator.classes_)
+    if not known.all():
+        raise ValueError(f"y has the label {y[~known][0]!r}, which the model does not know")
+    return np.searchsorted(estimator.classes_, y)
+
+
+def _weights(estimator: Any, labels: IntArray, sample_weight: Any) -> FloatArray:
+    """Weights of the examples times those of their classes."""
+    weights = np.ones(labels.size) if sample_weight is None else np.asarray(sample_weight, float)
+    if weights.shape != labels.shape:
+        raise ValueError(f"sample_weight must have shape {labels.shape}, got {weights.shape}")
+    given = estimator.class_weight
+    if given is None:
+        return weights
+    if isinstance(given, dict):
+        given = {i: given[c] for i, c in enumerate(estimator.classes_) if c in given}
+    each = compute_class_weight(given, classes=np.arange(estimator.classes_.size), y=labels)
+    return weights * each[labels]
+
+
+def _require_rows(trained: int, given: int) -> None:
+    if trained != given:
+        raise ValueError(
+            f"the model was trained on {trained} examples, the data has {given}: give the training "
+            "data"
+        )
+
+
+def _blocks(n: int, width: int) -> list[slice]:
+    step = max(1, _BLOCK // max(width, 1))
+    return [slice(start, min(start + step, n)) for start in range(0, n, step)]
+
+
+def _multiclass(
+    clf: Any, X: Any, labels: IntArray, weights: FloatArray, problems: list[str]
+) -> tuple[FloatArray, FloatArray, str]:
+    m, used = clf.classes_.size, weights > 0
+    scales, mu = clf.C * weights[used], float(clf.smoothing)
+    loss = given_loss(clf, labels.size).rows(used)
+    labels = labels[used]
+    constant = clf._constant()
+    dual = clf.dual_coef_
+    if dual is not None:
+        _require_rows(dual.shape[0], used.size)
+        dual = np.asarray(sp.csr_array(dual)[np.flatnonzero(used)].todense())
+    if clf.kernel == "linear":
+        rows = X[used]
+        W = clf.coef_ if m > 2 else np.vstack([-clf.coef_, clf.coef_]) / 2
+        b = clf.intercept_ if m > 2 else np.concatenate([-clf.intercept_, clf.intercept_]) / 2
+        square = float((W**2).sum())
+        if constant:
+            square += float((b**2).sum()) / constant
+        scores = np.asarray(rows @ W.T) + b
+        if dual is not None:
+            image = np.asarray(rows.T @ dual)
+            dual_square = float((image**2).sum()) + constant * float((dual.sum(axis=0) ** 2).sum())
+    else:
+        if clf.support_.size and clf.support_[-1] >= used.size:
+            _require_rows(int(clf.support_[-1]) + 1, used.size)
+        machine = np.zeros((used.size, m))
+        machine[clf.support_] = clf._machine.todense()
+        machine = machine[used]
+        both = machine if dual is None else np.hstack([machine, dual])
+        product = _kernel_product(clf, X, used, both) + constant * both.sum(axis=0)
+        scores = product[:, :m]
+        square = float((machine * scores).sum())
+        if dual is not None:
+            dual_square = float((dual * product[:, m:]).sum())
+    each = loss.envelope(scores, labels, mu) if mu else loss.value(scores, labels)
+    value = 0.5 * square + float(scales @ each)
+    if dual is None:
+        bound = _bound_anew(clf, X, labels, weights, value)
+        return np.array([value]), np.array([bound]), "a dual point found by a run from zero"
+    alpha = dual / scales[:, None]
+    conjugate = loss.conjugate(-alpha, labels, _FEASIBLE)
+    outside = ~np.isfinite(conjugate)
+    if outside.any():
+        problems.append(f"{int(outside.sum())} dual points lie outside their domain")
+        conjugate = np.where(outside, 0.0, conjugate)
+    ridge = 0.5 * mu * (alpha**2).sum(axis=1)
+    bound = -0.5 * dual_square - float(scales @ (conjugate + ridge))
+    return np.array([value]), np.array([bound]), "the dual coefficients of the model"
+
+
+def _bound_anew(clf: Any, X: Any, labels: IntArray, weights: FloatArray, value: float) -> float:
+    """A dual bound by training again with the method that keeps dual points."""
+    again = clone(clf).set_params(solver="block", warm_start=False, verbose=0, class_weight=None)
+    again.set_params(tol=max(0.1 * clf.relative_gap_, 1e-12))
+    used = weights > 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        again.fit(X[used], clf.classes_[labels], weights[used])
+    return float(again.dual_objective_)
+
+
+def _kernel_product(clf: Any, X: Any, used: Any, right: FloatArray) -> FloatArray:
+    """``K right`` for the kernel of a classifier, by blocks of rows."""
+    rows = np.flatnonzero(used)
+    if clf.kernel == "precomputed":
+        return np.asarray(X[np.ix_(rows, rows)] @ right)
+    data = X[rows]
+    out = np.empty((rows.size, right.shape[1]))
+    for block in _blocks(rows.size, rows.size):
+        if callable(clf.kernel):
+            part = np.asarray(clf.kernel(data[block], data), dtype=np.float64)
+        else:
+            part = pairwise_kernels(
+                data[block], data, metric=clf.kernel, filter_params=True, gamma=clf._gamma,
+                degree=clf.degree, coef0=clf.coef0,
+            )  # fmt: skip
+        out[block] = part @ right
+    return out
+
+
+def _reduced_hull(
+    clf: Any, X: Any, labels: IntArray, weights: FloatArray, problems: list[str]
+) -> tuple[FloatArray, FloatArray, str]:
+    _require_rows(clf._shape_fit[0], labels.size)
+    m = clf.classes_.size
+    Cs, Ks = np.atleast_1d(clf.C_), np.atleast_1d(clf.K_)
+    values, bounds = [], []
+    for k, (i, j) in enumerate(combinations(range(m), 2)):
+        first, second = (j, i) if m == 2 else (i, j)
+        used = ((labels == first) | (labels == second)) & (weights > 0)
+        signs = np.where(labels[used] == first, 1.0, -1.0)
+        caps = weights[used]
+        whole = np.zeros(labels.size)
+        whole[clf.support_] = clf._machines[k] / Cs[k]
+        beta = whole[used]
+        a = signs * beta
+        gradient = signs * _kernel_product(clf, X, used, beta[:, None])[:, 0]
+        if clf.C is not None:
+            gradient -= 1.0 / clf.C
+        slack = _FEASIBLE * max(1.0, float(caps.max()))
+        sums = [float(a[signs == sign].sum()) for sign in (1, -1)]
+        wanted = [Ks[k]] * 2 if clf.C is None else [sums[0]] * 2
+        if (
+            (a < -slack).any()
+            or (a > caps + slack).any()
+            or not np.allclose(sums, wanted, rtol=1e-6)
+        ):
+            problems.append(f"the dual point of the machine {k} lies outside its domain")
+        linear = 0.0 if clf.C is None else -float(a.sum()) / clf.C
+        values.append(0.5 * (float(a @ gradient) + linear))
+        best = _best_vertex(gradient, signs, caps, None if clf.C is not None else float(Ks[k]))
+        bounds.append(values[-1] - max(float(a @ gradient) - best, 0.0))
+    return np.array(values), np.array(bounds), "the best vertex of the domain, by sorting"
+
+
+def _best_vertex(
+    gradient: FloatArray, signs: FloatArray, caps: FloatArray, K: float | None
+) -> float:
+    """``min <g, a>`` over ``0 <= a <= caps``: the sum of each class K, or the two sums equal."""
+    costs, amounts = [], []
+    for sign in (1, -1):
+        part = np.argsort(gradient[signs == sign], kind="stable")
+        sorted_caps = caps[signs == sign][part]
+        amounts.append(np.concatenate([[0.0], np.cumsum(sorted_caps)]))
+        costs.append(
+            np.concatenate([[0.0], np.cumsum(sorted_caps * gradient[signs == sign][part])])
+        )
+    if K is not None:
+        return sum(float(np.interp(K, x, c)) for x, c in zip(amounts, costs, strict=True))
+    # the cost of filling each class to the same sum is convex and piecewise linear in the sum
+    knots = np.unique(np.concatenate(amounts))
+    knots = knots[knots <= min(amounts[0][-1], amounts[1][-1])]
+    total = sum(np.interp(knots, x, c) for x, c in zip(amounts, costs, strict=True))
+    return float(np.min(total))
+
+
+def _boosting(
+    clf: Any, X: Any, labels: IntArray, weights: FloatArray, problems: list[str]
+) -> tuple[FloatArray, FloatArray, str]:
+    from cornerstep.estimators.boosting_machine import tree_learner
+    from cornerstep.problems.soft_margin import SoftMargin
+    from cornerstep.problems.weak_learners import evaluate
+
+    _require_rows(len(clf.margins_), labels.size)
+    if clf._kind != "tree":
+        raise ValueError("only ensembles of the library's own trees can be certified anew")
+    used = weights > 0
+    share = clf._share(weights)
+    values, bounds = [], []
+    distributions = clf.example_weights_.reshape(labels.size, -1)
+    for k, machine in enumerate(clf._machines):
+        positive = labels == (1 if len(clf._machines) == 1 else k)
+        signs = np.where(positive, 1.0, -1.0)[used]
+        rows = np.ascontiguousarray(X[used])
+        soft = SoftMargin(weights[used], share * float(weights.sum()), clf.tol)
+        margins = signs * (machine.weights @ evaluate(machine.hypotheses, rows))
+        simplex = (machine.weights >= 0).all() and abs(machine.weights.sum() - 1) <= _FEASIBLE
+        d = distributions[used, k]
+        inside = (d >= 0).all() and (d <= soft.caps * (1 + _FEASIBLE)).all()
+        if not (simplex and inside and abs(d.sum() - 1) <= _FEASIBLE):
+            problems.append(f"weights or distribution of the machine {k} lie outside their domain")
+        values.append(soft.value(margins))
+        learner, groups = tree_learner(clf.max_depth, clf.max_bins, 1)(rows, signs, weights[used])
+        merged = d if groups is None else np.bincount(groups, weights=d)
+        bounds.append(learner.query(merged).edge)
+    return np.array(values), np.array(bounds), "the largest edge under the model's distribution"
+
+
+def _structured(
+    clf: Any, X: Any, Y: Any, claimed: Certificate
+) -> tuple[FloatArray, FloatArray, str]:
+    from cornerstep.structured.base import as_vector, items
+
+    if clf.radius is not None:
+        raise ValueError("a model trained with radius cannot be certified anew")
+    model, w = clf.model_, clf.coef_
+    model.check(X, Y)
+    xs, ys = items(X), items(Y)
+    answers = model.loss_augmented_decode_batch(X, Y, w)
+    hinges = model.loss_batch(X, Y, answers)
+    for i, (x, y, y_hat) in enumerate(zip(xs, ys, answers, strict=True)):
+        hinges[i] += as_vector(model.joint_feature(x, y_hat)) @ w
+        hinges[i] -= as_vector(model.joint_feature(x, y)) @ w
+    value = 0.5 * clf.lam_ * float(w @ w) + float(np.mean(hinges))
+    again = clone(clf).set_params(
+        solver="bcfw-auto", lam=clf.lam_, averaging=False, warm_start=False, random_state=0,
+        tol=max(0.1 * claimed.gap, 1e-10), rtol=0.0, sampling="permuted", verbose=0,
+        time_limit=None, max_iter=10 * max(int(clf.n_iter_), 100),
+    )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        again.fit(X, Y)
+    how = "a dual point found by a run from zero"
+    return np.array([value]), np.array([again.dual_objective_]), how
+
+
+_CHECKS = {
+    "MulticlassSVC": _multiclass,
+    "ReducedHullSVC": _reduced_hull,
+    "SoftMarginBoostingClassifier": _boosting,
+}
