@@ -18,6 +18,17 @@ BROWSER = next(
 VOID = {"meta", "link", "br", "img", "input", "line", "rect", "circle", "polyline"}
 
 
+KEYS = """<script>
+const plot = document.querySelector(".plot"), seen = [plot.innerHTML];
+for (const key of ["+", "ArrowRight", "0"]) {
+  plot.dispatchEvent(new KeyboardEvent("keydown", {key}));
+  seen.push(plot.innerHTML);
+}
+document.title = [seen[1] !== seen[0] && "zoomed", seen[2] !== seen[1] && "moved",
+                  seen[3] === seen[0] && "whole again"].join(", ");
+</script>"""
+
+
 class Balance(HTMLParser):
     """Every element that is opened is closed."""
 
@@ -74,6 +85,8 @@ def test_a_browser_draws_every_chart_without_errors(tmp_path):
     ]
     parts.append(section(*structured("chain"), title="chain"))
     write_page("All", parts, tmp_path / "page.html")
+    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    (tmp_path / "page.html").write_text(text.replace("</body>", f"{KEYS}</body>"), encoding="utf-8")
     done = subprocess.run(
         [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
          "--virtual-time-budget=3000", f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom",
@@ -81,6 +94,7 @@ def test_a_browser_draws_every_chart_without_errors(tmp_path):
         capture_output=True, text=True, timeout=200,
     )  # fmt: skip
     assert "CONSOLE" not in done.stderr, done.stderr
+    assert "<title>zoomed, moved, whole again</title>" in done.stdout
     charts = re.findall(r'<div class="plot".*?</svg>', done.stdout, re.DOTALL)
     assert len(charts) == 9
     for chart in charts:
