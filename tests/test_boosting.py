@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression, Perceptron
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
-from tests.test_soft_margin import lp_optimum
+from test_soft_margin import lp_optimum
 
 from cornerstep import SoftMarginBoostingClassifier, Status
 from cornerstep.optimiser.loop import Stopping, run
