@@ -8,13 +8,13 @@ from sklearn.linear_model import LogisticRegression, Perceptron
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
-from test_soft_margin import lp_optimum
 
 from cornerstep import SoftMarginBoostingClassifier, Status
 from cornerstep.optimiser.loop import Stopping, run
 from cornerstep.problems.boosting import METHODS, STEPS, BoostingSolver
 from cornerstep.problems.soft_margin import SoftMargin
 from cornerstep.problems.weak_learners import FiniteLearner
+from test_soft_margin import lp_optimum
 
 
 def all_stumps(X, y):
