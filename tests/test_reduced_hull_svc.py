@@ -449,7 +449,7 @@ BAD = {
     ),
     "kernel": (
         {"kernel": "cosine"},
-        "kernel must be one of linear, poly, rbf, sigmoid, precomputed",
+        "kernel must be one of linear, rbf, poly, sigmoid, precomputed",
     ),
     "gamma": ({"gamma": "large"}, "gamma must be 'scale', 'auto' or a number >= 0, got 'large'"),
     "method": ({"method": "smo"}, "method must be one of auto, di-away, di-pairwise"),

@@ -24,10 +24,10 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import pairwise_kernels
-from sklearn.utils.class_weight import compute_class_weight
 
 from cornerstep.certificates import Certificate, certificate
 from cornerstep.estimators.multiclass_input import given_loss
+from cornerstep.estimators.targets import example_weights
 from cornerstep.vectors import FloatArray, IntArray
 
 _BLOCK = 2**21  # entries of a kernel matrix or of scores held at a time
@@ -113,7 +113,9 @@ def certify(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> Verifi
         labels = _labels(estimator, y)
         if X.shape[0] != labels.size:
             raise ValueError(f"X and y must be as many, got {X.shape[0]} and {labels.size}")
-        weights = _weights(estimator, labels, sample_weight)
+        weights = example_weights(
+            X, labels, estimator.classes_, sample_weight, estimator.class_weight
+        )
         values, bounds, how = _CHECKS[name](estimator, X, labels, weights, problems)
     else:
         known = ", ".join([*_CHECKS, "StructuredSVC"])
@@ -143,20 +145,6 @@ def _labels(estimator: Any, y: Any) -> IntArray:
     if not known.all():
         raise ValueError(f"y has the label {y[~known][0]!r}, which the model does not know")
     return np.searchsorted(estimator.classes_, y)
-
-
-def _weights(estimator: Any, labels: IntArray, sample_weight: Any) -> FloatArray:
-    """Weights of the examples times those of their classes."""
-    weights = np.ones(labels.size) if sample_weight is None else np.asarray(sample_weight, float)
-    if weights.shape != labels.shape:
-        raise ValueError(f"sample_weight must have shape {labels.shape}, got {weights.shape}")
-    given = estimator.class_weight
-    if given is None:
-        return weights
-    if isinstance(given, dict):
-        given = {i: given[c] for i, c in enumerate(estimator.classes_) if c in given}
-    each = compute_class_weight(given, classes=np.arange(estimator.classes_.size), y=labels)
-    return weights * each[labels]
 
 
 def _require_rows(trained: int, given: int) -> None:

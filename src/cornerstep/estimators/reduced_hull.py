@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import pairwise_kernels
@@ -19,6 +18,7 @@ from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cornerstep.display import CertifiedDisplay
+from cornerstep.estimators.kernels import KERNELS, gamma_value
 from cornerstep.estimators.targets import classes_and_labels, example_weights
 from cornerstep.optimiser.result import Status, Trace
 from cornerstep.problems.kernel_columns import (
@@ -32,7 +32,6 @@ from cornerstep.problems.reduced_hull import Machine, ReducedHullProblem
 from cornerstep.problems.reduced_hull_run import METHODS, Training, train
 from cornerstep.vectors import FloatArray, IntArray
 
-KERNELS = ("linear", "poly", "rbf", "sigmoid", "precomputed")
 _TOTAL = 1 + 1e-12  # K may exceed the weight of a class by rounding
 
 
@@ -262,18 +261,7 @@ class ReducedHullSVC(CertifiedDisplay, ClassifierMixin, BaseEstimator):
     def _gamma_value(self, X: Any) -> float:
         if callable(self.kernel) or self.kernel in ("linear", "precomputed"):
             return 1.0
-        if self.gamma == "scale":
-            variance = (
-                float(X.multiply(X).mean(dtype=np.float64) - X.mean(dtype=np.float64) ** 2)
-                if sp.issparse(X)
-                else float(X.var(dtype=np.float64))
-            )
-            return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
-        if self.gamma == "auto":
-            return 1.0 / X.shape[1]
-        if not (isinstance(self.gamma, Real) and 0 <= self.gamma < np.inf):
-            raise ValueError(f"gamma must be 'scale', 'auto' or a number >= 0, got {self.gamma!r}")
-        return float(self.gamma)
+        return gamma_value(self.gamma, X)
 
     def _kernel(self, X: Any, examples: IntArray) -> Kernel:
         if self.kernel == "precomputed":
