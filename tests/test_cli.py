@@ -47,6 +47,8 @@ def folder(tmp_path_factory):
     os.chdir(place)
     try:
         assert run([*arguments, "-q"]) == 0
+        hull = ["fit", "n.npz", "--model", "kernel", "--nu", "0.3", "-o", "hull.cornerstep", "-q"]
+        assert run(hull) == 0
     finally:
         os.chdir(here)
     return place
@@ -194,6 +196,21 @@ def test_path(command):
     assert len(out.splitlines()) == 3
 
 
+@pytest.mark.parametrize(("options", "data"), [("", "iris.csv"), ("--model boost", "n.npz")])
+def test_export_answers_as_the_model_does(command, folder, options, data):
+    runtime = pytest.importorskip("onnxruntime")
+    table = "--target kind" if data == "iris.csv" else ""
+    assert command(f"fit {data} {table} {options} --tol 0.1 -o out.cornerstep")[0] == 0
+    code, out, err = command("export out.cornerstep out.onnx")
+    assert (code, out, err.count("\n")) == (0, "", 1)
+    session = runtime.InferenceSession(str(folder / "out.onnx"), providers=["CPUExecutionProvider"])
+    scores, labels = session.run(None, {"X": X.astype(np.float32)})
+    classes = json.loads(session.get_modelmeta().custom_metadata_map["classes"])
+    model = cornerstep.load(folder / "out.cornerstep")
+    assert scores == pytest.approx(model.decision_function(X.astype(np.float32)), abs=1e-4)
+    assert np.mean(np.array(classes)[labels] == model.predict(X)) > 0.98
+
+
 def test_certify_finds_out_other_data(command, folder):
     other = (folder / "iris.csv").read_text().replace("5.1,", "9.1,")
     (folder / "other.csv").write_text(other)
@@ -213,7 +230,8 @@ def test_limits_have_an_exit_code_and_keep_the_model(command, folder):
 def test_help_shows_an_example(command):
     code, out, _ = command("--help")
     assert code == 0
-    for name in ("fit", "path", "predict", "evaluate", "inspect", "certify", "convert", "demo"):
+    names = "fit path predict evaluate inspect certify convert export demo"
+    for name in names.split():
         assert name in out
         code, text, _ = command(f"{name} --help")
         assert code == 0
@@ -282,6 +300,9 @@ BAD_FILES = {
         ("certify iris.cornerstep strange.csv", "label rose in row 1"),
         ("convert iris.csv iris.svm --target kind", "need numbers as labels"),
         ("convert iris.csv iris.doc --target kind", "unknown ending"),
+        ("export iris.cornerstep iris.pmml", "must end in .onnx"),
+        ("export iris.cornerstep nowhere/iris.onnx", "cannot write nowhere/iris.onnx"),
+        ("export hull.cornerstep hull.onnx", "kernel='linear' or a SoftMargin"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_said_in_one_line(command, folder, line, words):

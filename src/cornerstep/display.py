@@ -1,11 +1,17 @@
-"""How estimators show themselves in notebooks: the certificate above scikit-learn's diagram."""
+"""How estimators show themselves in notebooks: the certificate, and margins as a picture."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from cornerstep.certificates import certificate
 from cornerstep.optimiser.result import summary_html
+from cornerstep.vectors import FloatArray
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 def certificate_html(estimator: Any) -> str:
@@ -38,3 +44,47 @@ class CertifiedDisplay:
         if "text/html" in bundle:
             bundle["text/html"] = certificate_html(self) + bundle["text/html"]
         return bundle
+
+
+class ClassifierDisplay(CertifiedDisplay):
+    """For classifiers: the certificate, and the margins of examples."""
+
+    def plot_margins(self, X: Any, y: Any, ax: Axes | None = None) -> Axes:
+        """Draw the share of examples whose margin is at most z, for every z; return the axes.
+
+        The margin is the score of the right class minus the best of the others (``y f(x)`` for two
+        classes): where the curve crosses the line at 0 it shows the error.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n, d)
+        y : array of shape (n,)
+        ax : matplotlib axes, optional
+
+        Returns
+        -------
+        matplotlib axes
+        """
+        from sklearn.utils.validation import check_is_fitted
+
+        from cornerstep.measures import margins
+
+        check_is_fitted(self)
+        ax = draw_margins({"margins": margins(self, X, np.asarray(y))}, ax)
+        ax.axvline(0.0, color="0.6", linewidth=0.8)
+        return ax
+
+
+def draw_margins(margins: dict[str, FloatArray], ax: Axes | None = None) -> Axes:
+    """One curve for each name: the share of examples at or below a margin."""
+    if ax is None:
+        import matplotlib.pyplot as plt
+
+        ax = plt.figure().add_subplot()
+    for name, values in margins.items():
+        share = np.arange(1, values.size + 1) / values.size
+        ax.step(np.sort(values), share, where="post", label=name)
+    ax.set_xlabel("margin")
+    ax.set_ylabel("share of examples at or below")
+    ax.legend()
+    return ax

@@ -18,7 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from cornerstep import losses, structured
-from cornerstep.optimiser.result import Status, Trace
+from cornerstep.optimiser.result import Status, Trace, Traces
 from cornerstep.structured.base import StructuredModel
 
 _LOSSES = (
@@ -79,6 +79,8 @@ class Encoder:
             return {
                 "trace": {key: self(value[key], f"{name}.{key}") for key in value.columns},
             }
+        if isinstance(value, Traces):
+            return {"traces": [self(part, f"{name}.{k}") for k, part in enumerate(value)]}
         return self._object(value, name)
 
     def _object(self, value: Any, name: str) -> Any:
@@ -231,6 +233,9 @@ class Decoder:
         for row in zip(*read, strict=True):
             trace.append(row)
         return trace
+
+    def _read_traces(self, parts: list[Any]) -> Traces:
+        return Traces(self(part) for part in parts)
 
     def _read_tuple(self, parts: list[Any]) -> tuple[Any, ...]:
         return tuple(self(part) for part in parts)

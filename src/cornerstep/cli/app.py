@@ -39,7 +39,7 @@ def _command(function: Callable[..., None]) -> None:
 
 for _function in (
     training.fit, training.path, using.predict, using.evaluate, inspecting.inspect,
-    inspecting.certify, using.convert, inspecting.demo,
+    inspecting.certify, using.convert, using.export, inspecting.demo,
 ):  # fmt: skip
     _command(_function)
 

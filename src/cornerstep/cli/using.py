@@ -1,4 +1,4 @@
-"""``predict``, ``evaluate`` and ``convert``."""
+"""``predict``, ``evaluate``, ``convert`` and ``export``."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+import cornerstep
 from cornerstep import measures
 from cornerstep.cli import models
 from cornerstep.cli.data import read, write
@@ -124,3 +125,26 @@ def convert(
     table = read(source, target=target, sequence=sequence, drop=drop, needs_labels=False)
     write(table, destination, target or "target")
     say(f"{destination}: {table.n:,} rows, {table.X.shape[1]:,} features")
+
+
+def export(
+    model: ModelFile,
+    output: Annotated[Path, typer.Argument(help="ONNX file to write.", metavar="OUT")],
+) -> None:
+    """Write a linear or boosted model as ONNX, for runtimes without Python.
+
+    Example: cornerstep export digits.cornerstep digits.onnx
+    """
+    estimator, _ = models.load_model(model)
+    if output.suffix.lower() != ".onnx":
+        raise UserError(f"{output} must end in .onnx")
+    try:
+        cornerstep.to_onnx(estimator, output)
+    except ImportError as problem:
+        raise UserError(str(problem)) from None
+    except OSError as problem:
+        raise UserError(f"cannot write {output}: {problem.strerror or problem}") from None
+    say(
+        f"{output}: takes X (float32, {estimator.n_features_in_} features), answers scores and "
+        f"label (the number of the class, {estimator.classes_.size} in all)"
+    )

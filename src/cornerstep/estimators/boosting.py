@@ -21,7 +21,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from cornerstep.display import CertifiedDisplay
+from cornerstep.display import CertifiedDisplay, draw_margins
 from cornerstep.estimators.boosting_machine import (
     Machine,
     Recipe,
@@ -30,7 +30,7 @@ from cornerstep.estimators.boosting_machine import (
     tree_learner,
 )
 from cornerstep.estimators.targets import classes_and_labels, example_weights
-from cornerstep.optimiser.result import Status
+from cornerstep.optimiser.result import Status, Traces
 from cornerstep.problems.boosting import METHODS, SECONDARIES, STEPS
 from cornerstep.problems.weak_learners import Vote
 from cornerstep.vectors import FloatArray, IntArray
@@ -329,7 +329,7 @@ class SoftMarginBoostingClassifier(CertifiedDisplay, ClassifierMixin, BaseEstima
         single = len(machines) == 1
         self.estimators_ = [m.hypotheses for m in machines]
         self.estimator_weights_: Any = [m.weights for m in machines]
-        self.trace_: Any = [m.trace for m in machines]
+        self.trace_: Any = Traces(m.trace for m in machines)
         if single:
             self.estimators_, self.estimator_weights_ = machines[0].hypotheses, machines[0].weights
             self.trace_ = machines[0].trace
@@ -467,22 +467,14 @@ class SoftMarginBoostingClassifier(CertifiedDisplay, ClassifierMixin, BaseEstima
         -------
         matplotlib axes
         """
-        import matplotlib.pyplot as plt
-
         check_is_fitted(self)
-        if ax is None:
-            ax = plt.figure().add_subplot()
-        names = [None] if len(self._machines) == 1 else list(self.classes_)
-        for machine, name in zip(self._machines, names, strict=True):
-            margins = np.sort(machine.margins)
-            share = np.arange(1, margins.size + 1) / margins.size
-            label = "margins" if name is None else f"margins, {name}"
-            (line,) = ax.step(margins, share, where="post", label=label)
+        names = [""] if len(self._machines) == 1 else [f", {name}" for name in self.classes_]
+        machines = dict(zip(names, self._machines, strict=True))
+        ax = draw_margins({f"margins{name}": m.margins for name, m in machines.items()}, ax)
+        for line, machine in zip(ax.get_lines()[-len(machines) :], self._machines, strict=True):
             text = f"soft margin {machine.soft_margin:.3f}, bound {machine.bound:.3f}"
             ax.axvspan(machine.soft_margin, machine.bound, color=line.get_color(), alpha=0.3)
             ax.axvline(machine.soft_margin, color=line.get_color(), linestyle="--", label=text)
-        ax.set_xlabel("margin")
-        ax.set_ylabel("share of examples at or below")
         ax.legend()
         return ax
 

@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from cornerstep.display import CertifiedDisplay
+from cornerstep.display import ClassifierDisplay
 from cornerstep.estimators.kernels import Kernel, gamma_value
 from cornerstep.estimators.multiclass_input import (
     check_parameters,
@@ -32,7 +32,7 @@ from cornerstep.problems.multiclass import MulticlassProblem
 from cornerstep.vectors import FloatArray
 
 
-class MulticlassSVC(CertifiedDisplay, ClassifierMixin, BaseEstimator):
+class MulticlassSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
     """``min over W of  1/2 |W|² + C sum_i weight_i Phi(W'x_i; y_i)``, with a certificate.
 
     Phi is a max-dot-over-simplex loss (see :mod:`cornerstep.losses`).  After ``fit`` the optimum of

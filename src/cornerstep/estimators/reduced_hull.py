@@ -17,10 +17,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from cornerstep.display import CertifiedDisplay
+from cornerstep.display import ClassifierDisplay
 from cornerstep.estimators.kernels import KERNELS, gamma_value
 from cornerstep.estimators.targets import classes_and_labels, example_weights
-from cornerstep.optimiser.result import Status, Trace
+from cornerstep.optimiser.result import Status, Trace, Traces
 from cornerstep.problems.kernel_columns import (
     CallableKernel,
     InnerProductKernel,
@@ -45,7 +45,7 @@ class _Pair(NamedTuple):
     training: Training
 
 
-class ReducedHullSVC(CertifiedDisplay, ClassifierMixin, BaseEstimator):
+class ReducedHullSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
     """``min 1/2 |A u - B v|²`` over reduced convex hulls u, v in P_K, with a certificate.
 
     ``P_K = {0 <= u <= 1, sum u = K}``: the nearest points of the two classes' reduced hulls, each
@@ -345,7 +345,7 @@ class ReducedHullSVC(CertifiedDisplay, ClassifierMixin, BaseEstimator):
             values = np.array([getattr(run, name) for run in runs])
             setattr(self, f"{name}_", float(values[0]) if alone else values)
         self.status_: Status | list[Status] = runs[0].status if alone else [r.status for r in runs]
-        self.trace_: Trace | list[Trace] = runs[0].trace if alone else [r.trace for r in runs]
+        self.trace_: Trace | Traces = runs[0].trace if alone else Traces(r.trace for r in runs)
         self._warn(runs)
 
     def _dual_coef(self, labels: IntArray, pairs: list[_Pair]) -> FloatArray:
