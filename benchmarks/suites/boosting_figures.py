@@ -66,7 +66,8 @@ def _curve(problem: Problem, fitted: Any) -> list[tuple[int, float, _Stage]]:
             _Stage({"soft margin": -value, "test error": errors[max(at, 0)], "secondary": count}),
         )
         for k, seconds, value, at, count in zip(
-            trace["iteration"], trace["seconds"], trace["value"], stage, taken, strict=True
+            trace["iteration"], trace["seconds"], trace["value"], stage, taken.astype(float),
+            strict=True,
         )
     ]  # fmt: skip
 

@@ -1,0 +1,349 @@
+"""One picture for each page: trained models of the library, drawn."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.datasets import load_breast_cancer, load_digits, make_moons
+from sklearn.model_selection import train_test_split
+
+from cornerstep import (
+    MulticlassSVC,
+    ReducedHullSVC,
+    SoftMarginBoostingClassifier,
+    StructuredSVC,
+    minimize,
+)
+from cornerstep.domains import Ball, Box, CappedSimplex, ConvexHull, L1Ball, Simplex
+from cornerstep.objectives import LeastSquares, Quadratic
+from cornerstep.structured import ChainModel
+from pictures.style import (
+    BLUE,
+    GREEN,
+    GREY,
+    INK,
+    MUTED,
+    ORANGE,
+    PAPER,
+    PURPLE,
+    SERIES,
+    bare,
+    drawing,
+    save,
+)
+
+
+def certificate() -> Path:
+    """Objective and bound of a multi-class SVM meet; the gap between them falls to its target."""
+    X, y = load_digits(return_X_y=True)
+    clf = MulticlassSVC(loss="top-k", k=3, tol=1e-4, random_state=0).fit(X / 16, y)
+    trace = clf.trace_
+    value, bound = trace["value"].astype(float), np.maximum.accumulate(trace["dual"].astype(float))
+    value = np.minimum.accumulate(value)
+    passes = trace["iteration"]
+    with drawing():
+        figure, (left, right) = plt.subplots(1, 2, figsize=(8.6, 3.1), layout="constrained")
+        left.fill_between(passes, bound, value, color=BLUE, alpha=0.15, linewidth=0)
+        left.plot(passes, value, color=ORANGE, label="objective of the model")
+        left.plot(passes, bound, color=BLUE, label="proven bound: no model is below")
+        spread = value[-1]
+        left.set(
+            title="The best possible model lies in between", xlabel="rounds", ylabel="objective",
+            ylim=(0.55 * spread, 1.6 * spread),
+        )  # fmt: skip
+        left.legend(loc="upper right")
+        right.semilogy(passes, (value - bound) / value, color=GREEN, marker="o", markersize=3)
+        right.axhline(1e-4, color=MUTED, linewidth=1, linestyle="--")
+        right.text(0, 1.25e-4, "asked for: 0.01 %", color=MUTED, fontsize=9)
+        right.set(
+            title="The gap, as a share of the objective", xlabel="rounds", ylim=(4e-5, 2),
+            yticks=[1, 0.1, 0.01, 1e-3, 1e-4],
+        )  # fmt: skip
+        right.set_yticklabels(["100 %", "10 %", "1 %", "0.1 %", "0.01 %"])
+        right.minorticks_off()
+        return save(figure, "certificate")
+
+
+def multiclass() -> Path:
+    """Four classes of the plane with their regions; errors of the first k guesses on digits."""
+    rng = np.random.default_rng(3)
+    centres = np.array([[-1.6, -1.0], [1.5, -1.1], [0.1, 0.3], [0.2, 1.9]])
+    y = np.repeat(np.arange(4), 45)
+    X = centres[y] + 0.62 * rng.standard_normal((y.size, 2))
+    clf = MulticlassSVC(C=1.0, random_state=0).fit(X, y)
+    digits, labels = load_digits(return_X_y=True)
+    noisy = digits / 16 + 0.45 * rng.standard_normal(digits.shape)
+    train, test, train_y, test_y = train_test_split(noisy, labels, random_state=0)
+    ks = np.arange(1, 6)
+    with drawing():
+        figure, (left, right) = plt.subplots(1, 2, figsize=(8.6, 3.5), layout="constrained")
+        _regions(left, clf, X)
+        for k in range(4):
+            some = y == k
+            left.scatter(*X[some].T, s=14, color=SERIES[k], edgecolor=PAPER, linewidth=0.5)
+        left.set_title("One machine for all classes")
+        bare(left)
+        for loss, colour, k in (("max-hinge", BLUE, None), ("top-k", ORANGE, 3)):
+            options = {} if k is None else {"k": k}
+            trained = MulticlassSVC(loss=loss, C=0.1, random_state=0, **options)
+            trained.fit(train, train_y)
+            errors = [100 * (1 - trained.top_k_score(test, test_y, k=int(j))) for j in ks]
+            name = loss if k is None else f"{loss}, k = {k}"
+            right.plot(ks, errors, "o-", color=colour, label=name)
+        right.set(title="Noisy digits: error of the first k guesses", xlabel="k", xticks=ks)
+        right.set_ylabel("held-out error, %")
+        right.set_ylim(bottom=0)
+        right.legend()
+        return save(figure, "multiclass")
+
+
+def _regions(ax: Any, clf: Any, X: Any) -> None:
+    """Where a classifier of the plane answers what: outlines and tints."""
+    low, high = X.min(axis=0) - 0.4, X.max(axis=0) + 0.4
+    across, up = np.meshgrid(np.linspace(low[0], high[0], 160), np.linspace(low[1], high[1], 160))
+    scores = clf.decision_function(np.column_stack([across.ravel(), up.ravel()]))
+    answer = scores.argmax(axis=1).reshape(across.shape)
+    for k in range(scores.shape[1]):
+        own = scores[:, k] - np.delete(scores, k, axis=1).max(axis=1)
+        own = own.reshape(across.shape)
+        ax.contourf(across, up, own, levels=[0, 1e9], colors=[SERIES[k]], alpha=0.16)
+        ax.contour(across, up, own, levels=[0], colors=[MUTED], linewidths=0.9)
+        ax.contour(
+            across, up, np.where(answer == k, own, np.nan), levels=[1], colors=[SERIES[k]],
+            linewidths=0.8, linestyles="--",
+        )  # fmt: skip
+
+
+def kernel() -> Path:
+    """Reduced convex hulls with their nearest points; two moons with an rbf kernel."""
+    rng = np.random.default_rng(1)
+    labels = np.repeat([0, 1], 40)
+    X = np.array([[-1.1, -0.5], [1.1, 0.5]])[labels] + 0.8 * rng.standard_normal((80, 2))
+    K = 9.0
+    clf = ReducedHullSVC(K=K, kernel="linear", tol=1e-6, random_state=0).fit(X, labels)
+    alpha = np.zeros(80)
+    alpha[clf.support_] = np.abs(clf.dual_coef_.ravel())
+    nearest = [(alpha[side] / alpha[side].sum()) @ X[side] for side in (labels == 0, labels == 1)]
+    moons, halves = make_moons(160, noise=0.16, random_state=0)
+    curved = ReducedHullSVC(nu=0.2, gamma=1.5, random_state=0).fit(moons, halves)
+    with drawing():
+        figure, (left, right) = plt.subplots(1, 2, figsize=(8.6, 3.5), layout="constrained")
+        for side, colour in ((0, BLUE), (1, ORANGE)):
+            points = X[labels == side]
+            left.scatter(*points.T, s=12, color=colour, edgecolor=PAPER, linewidth=0.5, zorder=3)
+            for weight, line, fill in ((1.0, "--", 0.0), (K, "-", 0.2)):
+                outline = _reduced_hull(points, weight)
+                left.plot(*outline.T, line, color=colour, linewidth=1.1)
+                left.fill(*outline.T, color=colour, alpha=fill, linewidth=0)
+        left.plot(*np.array(nearest).T, "o-", color=INK, markersize=5, zorder=4)
+        middle, normal = (nearest[0] + nearest[1]) / 2, nearest[1] - nearest[0]
+        along = np.array([-normal[1], normal[0]]) / np.linalg.norm(normal)
+        left.plot(*np.array([middle - 2.6 * along, middle + 2.6 * along]).T, color=GREEN)
+        left.set_title("Hulls overlap; reduced hulls (K = 9) do not")
+        bare(left)
+        _boundary(right, curved, moons)
+        for side, colour in ((0, BLUE), (1, ORANGE)):
+            right.scatter(*moons[halves == side].T, s=12, color=colour, edgecolor=PAPER, lw=0.5)
+        right.scatter(
+            *moons[curved.support_].T, s=46, facecolor="none", edgecolor=INK, linewidth=0.8
+        )
+        right.set_title(f"rbf kernel, nu = 0.2: {curved.support_.size} support vectors")
+        bare(right)
+        return save(figure, "kernel")
+
+
+def _reduced_hull(points: Any, K: float) -> Any:
+    """The outline of ``{sum_i u_i x_i / K : 0 <= u <= 1, sum u = K}``, by its support points."""
+    out = []
+    for angle in np.linspace(0, 2 * np.pi, 361):
+        order = np.argsort(-(points @ [np.cos(angle), np.sin(angle)]))
+        out.append(points[order[: int(K)]].mean(axis=0))
+    return np.array(out)
+
+
+def _boundary(ax: Any, clf: Any, X: Any) -> None:
+    low, high = X.min(axis=0) - 0.3, X.max(axis=0) + 0.3
+    across, up = np.meshgrid(np.linspace(low[0], high[0], 120), np.linspace(low[1], high[1], 120))
+    scores = clf.decision_function(np.column_stack([across.ravel(), up.ravel()]))
+    scores = scores.reshape(across.shape)
+    ax.contourf(across, up, scores, levels=[-1e9, 0], colors=[BLUE], alpha=0.12)
+    ax.contourf(across, up, scores, levels=[0, 1e9], colors=[ORANGE], alpha=0.12)
+    ax.contour(across, up, scores, levels=[0], colors=[GREEN], linewidths=1.8)
+    ax.contour(across, up, scores, levels=[-1, 1], colors=[MUTED], linewidths=0.9, linestyles="--")
+
+
+def structured() -> Path:
+    """Blurred digits that count upwards, read one by one and as a chain."""
+    X, y = load_digits(return_X_y=True)
+    rng = np.random.default_rng(0)
+    of_digit = [np.flatnonzero(y == digit) for digit in range(10)]
+
+    def draw(n: int) -> tuple[list[Any], list[Any]]:
+        labelings = [(rng.integers(10) + np.arange(rng.integers(5, 10))) % 10 for _ in range(n)]
+        images = [X[[rng.choice(of_digit[digit]) for digit in word]] / 16 for word in labelings]
+        return [x + 0.55 * rng.standard_normal(x.shape) for x in images], labelings
+
+    words, labels = draw(150)
+    tests, truth = draw(60)
+    alone = MulticlassSVC(C=0.1, random_state=0).fit(np.vstack(words), np.concatenate(labels))
+    chain = StructuredSVC(ChainModel(), solver="bcfw-auto", random_state=0).fit(words, labels)
+    single = [alone.predict(x) for x in tests]
+    together = chain.predict(tests)
+    letters = np.concatenate(truth)
+    shares = [
+        100 * np.mean(np.concatenate(answers) != letters) for answers in (single, together)
+    ]
+    gain = [
+        len(t) >= 8 and 2 <= (s != t).sum() <= 4 and (c == t).all()
+        for s, c, t in zip(single, together, truth, strict=True)
+    ]
+    shown = int(np.argmax(gain))
+    n = len(truth[shown])
+    with drawing():
+        figure, axes = plt.subplots(1, n, figsize=(8.6, 2.1))
+        figure.subplots_adjust(left=0.27, right=0.99, top=0.98, bottom=0.42, wspace=0.08)
+        rows = (
+            (f"one by one ({shares[0]:.0f} % wrong)", single[shown], 0.22),
+            (f"as a chain ({shares[1]:.0f} % wrong)", together[shown], 0.05),
+        )
+        for name, _, height in rows:
+            figure.text(0.01, height + 0.03, name, fontsize=10)
+        figure.text(0.01, 0.68, "what is seen", fontsize=10)
+        for t, ax in enumerate(axes):
+            image = tests[shown][t].reshape(8, 8)
+            ax.imshow(image, cmap="gray_r", vmin=-0.6, vmax=1.4, interpolation="nearest")
+            bare(ax)
+            place = ax.get_position()
+            for _, answers, height in rows:
+                right = answers[t] == truth[shown][t]
+                figure.text(
+                    (place.x0 + place.x1) / 2, height, str(answers[t]), ha="center", fontsize=15,
+                    color=INK if right else ORANGE, weight="normal" if right else "bold",
+                )  # fmt: skip
+        return save(figure, "structured")
+
+
+def boosting() -> Path:
+    """Soft margin and bound by round; the margins, of which the worst tenth counts."""
+    X, y = load_breast_cancer(return_X_y=True)
+    clf = SoftMarginBoostingClassifier(nu=0.1, tol=0.01, random_state=0).fit(X, y)
+    trace = clf.trace_
+    margins = np.sort(clf.margins_)
+    share = np.arange(1, margins.size + 1) / margins.size
+    with drawing():
+        figure, (left, right) = plt.subplots(1, 2, figsize=(8.6, 3.1), layout="constrained")
+        soft = np.maximum.accumulate(trace["soft_margin"].astype(float))
+        bound = np.minimum.accumulate(trace["bound"].astype(float))
+        rounds = trace["iteration"]
+        left.fill_between(rounds, soft, bound, color=BLUE, alpha=0.15, linewidth=0)
+        left.plot(rounds, bound, color=BLUE, label="proven bound: no ensemble is above")
+        left.plot(rounds, soft, color=ORANGE, label="soft margin of the ensemble")
+        left.set(title="Soft margin, round by round", xlabel="rounds")
+        left.set_ylim(soft[-1] - 0.45, soft[-1] + 0.45)
+        left.legend(loc="lower right")
+        right.step(margins, share, where="post", color=GREEN)
+        worst = share <= 0.1
+        right.fill_between(margins[worst], 0, share[worst], step="post", color=ORANGE, alpha=0.35,
+                           linewidth=0)  # fmt: skip
+        right.axvline(clf.soft_margin_, color=ORANGE, linestyle="--", linewidth=1.3)
+        right.annotate(
+            "soft margin: the mean\nof the worst tenth", (clf.soft_margin_, 0.62), (12, 0),
+            textcoords="offset points", color=ORANGE, fontsize=9,
+        )  # fmt: skip
+        right.set(title="Margins of the training examples", xlabel="margin", ylim=(0, 1.02))
+        right.set_ylabel("share at or below")
+        return save(figure, "boosting")
+
+
+class _Path:
+    """Points that a run passes through."""
+
+    def __init__(self) -> None:
+        self.points: list[Any] = []
+
+    def __call__(self, iterate: Any) -> None:
+        self.points.append(np.array(iterate.x))
+
+
+def minimise() -> Path:
+    """Plain Frank-Wolfe zigzags towards a face, away steps do not; gaps of both and more."""
+    corners = np.array([[0.0, 0.0], [2.0, 0.0], [2.6, 1.2], [1.3, 2.2], [-0.2, 1.5]])
+    hull, goal = ConvexHull(corners), np.array([1.05, -0.35])
+    objective = Quadratic(np.eye(2), -goal)
+    start = corners[3]
+    rng = np.random.default_rng(0)
+    A, b = rng.standard_normal((200, 100)), rng.standard_normal(200)
+    methods = {"fw": GREY, "away": ORANGE, "blended-pairwise": PURPLE, "di-pairwise": BLUE}
+    with drawing():
+        figure, (left, right) = plt.subplots(1, 2, figsize=(8.6, 3.5), layout="constrained")
+        left.fill(*corners.T, color=BLUE, alpha=0.08, linewidth=0)
+        left.plot(*np.vstack([corners, corners[:1]]).T, color=MUTED, linewidth=1.1)
+        for radius in (0.35, 0.75, 1.15, 1.55, 1.95, 2.35):
+            left.add_patch(plt.Circle(goal, radius, fill=False, color=MUTED, lw=0.5, alpha=0.6))
+        for method, colour, width in (("fw", GREY, 1.1), ("away", ORANGE, 2.0)):
+            path = _Path()
+            minimize(objective, hull, x0=start, method=method, tol=1e-4, max_iter=60,
+                     callback=path)  # fmt: skip
+            left.plot(*np.array(path.points).T, ".-", color=colour, linewidth=width, label=method)
+        left.plot(1.05, 0.0, "*", color=GREEN, markersize=13, zorder=5)
+        left.set(title="Corner to corner", xlim=(-0.5, 2.9), ylim=(-0.55, 2.45))
+        left.legend(loc="upper left")
+        bare(left)
+        for method, colour in methods.items():
+            result = minimize(
+                LeastSquares(A, b), Simplex(100), method=method, tol=1e-7, max_iter=1000
+            )
+            gap = result.trace["gap"].astype(float)
+            known = gap > 0
+            right.loglog(result.trace["iteration"][known] + 1, gap[known], color=colour,
+                         label=method)  # fmt: skip
+        right.set(title="|Ax + b|² over the simplex, n = 100", xlabel="iterations")
+        right.set_ylabel("duality gap")
+        right.set_ylim(1e-7, 1e3)
+        right.legend()
+        return save(figure, "minimize")
+
+
+def domains() -> Path:
+    """Domains as their oracles see them: the outline, a direction, and the oracle's answer."""
+    rng = np.random.default_rng(4)
+    plane = np.linalg.qr(np.array([[1.0, -1.0, 0.0], [1.0, 1.0, -2.0]]).T)[0]
+    shapes: tuple[tuple[str, Any, Any], ...] = (
+        ("Simplex(3)", Simplex(3), plane),
+        ("CappedSimplex(3, 1, cap=0.6)", CappedSimplex(3, 1.0, cap=0.6), plane),
+        ("Box", Box(np.zeros(2), np.array([1.3, 1.0])), np.eye(2)),
+        ("L1Ball(2)", L1Ball(2), np.eye(2)),
+        ("Ball(2)", Ball(2), np.eye(2)),
+        ("ConvexHull", ConvexHull(rng.standard_normal((25, 2))), np.eye(2)),
+    )
+    down = np.array([np.cos(-2.0), np.sin(-2.0)])  # where the objective falls
+    with drawing():
+        figure, axes = plt.subplots(1, 6, figsize=(8.6, 1.9), layout="constrained")
+        for ax, (name, domain, basis) in zip(axes, shapes, strict=True):
+            outline = np.array([
+                basis.T @ _dense(domain.lmo(-basis @ [np.cos(angle), np.sin(angle)]))
+                for angle in np.linspace(0, 2 * np.pi, 181)
+            ])  # fmt: skip
+            ax.fill(*outline.T, color=BLUE, alpha=0.14, linewidth=0)
+            ax.plot(*outline.T, color=BLUE, linewidth=1.3)
+            middle, size = outline.mean(axis=0), np.ptp(outline, axis=0).max()
+            answer = basis.T @ _dense(domain.lmo(-basis @ down))
+            ax.annotate(
+                "", middle + 0.42 * size * down, middle,
+                arrowprops={"arrowstyle": "->", "color": MUTED, "linewidth": 1.2},
+            )  # fmt: skip
+            ax.plot(*answer, "o", color=ORANGE, markersize=6, zorder=5)
+            ax.set_title(name, fontsize=8, loc="center", weight="normal")
+            bare(ax)
+            ax.margins(0.08)
+        return save(figure, "domains")
+
+
+def _dense(vertex: Any) -> Any:
+    return vertex.toarray() if hasattr(vertex, "toarray") else np.asarray(vertex)
+
+
+PICTURES = (certificate, multiclass, kernel, structured, boosting, minimise, domains)
