@@ -1,13 +1,14 @@
 # make demo   train certified models on embedded data and write report/index.html
 # make test   every test but the slow ones        make test-all   all of them
 # make lint   ruff and mypy                       make bench      compare with the peers
-# make docs   the documentation as a site in site/
+# make docs   the documentation as a site in site/, its examples run
+# make pictures   draw its pictures and write its benchmark page anew
 # Each sets up .venv when needed. PYTHON chooses the interpreter (3.11 or newer).
 
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo docs test test-all lint bench clean
+.PHONY: demo docs pictures test test-all lint bench clean
 
 demo: .venv/.demo
 	$(BIN)/python -m cornerstep.demo report
@@ -24,7 +25,10 @@ lint: .venv/.test
 	$(BIN)/mypy
 
 docs: .venv/.docs
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+pictures: .venv/.docs
+	$(BIN)/python -m pictures
 
 bench: .venv/.bench
 	$(BIN)/python -m benchmarks

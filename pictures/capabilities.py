@@ -8,7 +8,6 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_breast_cancer, load_digits, make_moons
-from sklearn.model_selection import train_test_split
 
 from cornerstep import (
     MulticlassSVC,
@@ -20,6 +19,7 @@ from cornerstep import (
 from cornerstep.domains import Ball, Box, CappedSimplex, ConvexHull, L1Ball, Simplex
 from cornerstep.objectives import LeastSquares, Quadratic
 from cornerstep.structured import ChainModel
+from cornerstep.vectors import dense
 from pictures.style import (
     BLUE,
     GREEN,
@@ -68,15 +68,18 @@ def certificate() -> Path:
 
 
 def multiclass() -> Path:
-    """Four classes of the plane with their regions; errors of the first k guesses on digits."""
+    """Four classes of the plane with their regions; errors of the first k guesses, C by held-out."""
     rng = np.random.default_rng(3)
     centres = np.array([[-1.6, -1.0], [1.5, -1.1], [0.1, 0.3], [0.2, 1.9]])
     y = np.repeat(np.arange(4), 45)
     X = centres[y] + 0.62 * rng.standard_normal((y.size, 2))
     clf = MulticlassSVC(C=1.0, random_state=0).fit(X, y)
-    digits, labels = load_digits(return_X_y=True)
-    noisy = digits / 16 + 0.45 * rng.standard_normal(digits.shape)
-    train, test, train_y, test_y = train_test_split(noisy, labels, random_state=0)
+    base = 1.2 * rng.standard_normal((10, 8))  # ten groups of three classes that are much alike
+    middles = np.repeat(base, 3, axis=0) + 0.3 * rng.standard_normal((30, 8))
+    parts = [rng.integers(30, size=n) for n in (1500, 1500, 3000)]
+    train, check, test = (
+        (middles[labels] + rng.standard_normal((labels.size, 8)), labels) for labels in parts
+    )
     ks = np.arange(1, 6)
     with drawing():
         figure, (left, right) = plt.subplots(1, 2, figsize=(8.6, 3.5), layout="constrained")
@@ -86,14 +89,15 @@ def multiclass() -> Path:
             left.scatter(*X[some].T, s=14, color=SERIES[k], edgecolor=PAPER, linewidth=0.5)
         left.set_title("One machine for all classes")
         bare(left)
-        for loss, colour, k in (("max-hinge", BLUE, None), ("top-k", ORANGE, 3)):
-            options = {} if k is None else {"k": k}
-            trained = MulticlassSVC(loss=loss, C=0.1, random_state=0, **options)
-            trained.fit(train, train_y)
-            errors = [100 * (1 - trained.top_k_score(test, test_y, k=int(j))) for j in ks]
-            name = loss if k is None else f"{loss}, k = {k}"
-            right.plot(ks, errors, "o-", color=colour, label=name)
-        right.set(title="Noisy digits: error of the first k guesses", xlabel="k", xticks=ks)
+        for loss, colour, k in (("max-hinge", BLUE, 1), ("top-k, k = 3", ORANGE, 3)):
+            models = [
+                MulticlassSVC(loss="top-k", k=k, C=C, tol=1e-2, random_state=0).fit(*train)
+                for C in (0.1, 1.0, 10.0)
+            ]
+            best = max(models, key=lambda model: model.top_k_score(*check, k=3))
+            errors = [100 * (1 - best.top_k_score(*test, k=int(j))) for j in ks]
+            right.plot(ks, errors, "o-", color=colour, label=loss)
+        right.set(title="30 classes, alike in threes", xlabel="guesses allowed", xticks=ks)
         right.set_ylabel("held-out error, %")
         right.set_ylim(bottom=0)
         right.legend()
@@ -103,7 +107,7 @@ def multiclass() -> Path:
 def _regions(ax: Any, clf: Any, X: Any) -> None:
     """Where a classifier of the plane answers what: outlines and tints."""
     low, high = X.min(axis=0) - 0.4, X.max(axis=0) + 0.4
-    across, up = np.meshgrid(np.linspace(low[0], high[0], 160), np.linspace(low[1], high[1], 160))
+    across, up = np.meshgrid(np.linspace(low[0], high[0], 80), np.linspace(low[1], high[1], 80))
     scores = clf.decision_function(np.column_stack([across.ravel(), up.ravel()]))
     answer = scores.argmax(axis=1).reshape(across.shape)
     for k in range(scores.shape[1]):
@@ -158,15 +162,22 @@ def kernel() -> Path:
 def _reduced_hull(points: Any, K: float) -> Any:
     """The outline of ``{sum_i u_i x_i / K : 0 <= u <= 1, sum u = K}``, by its support points."""
     out = []
-    for angle in np.linspace(0, 2 * np.pi, 361):
+    for angle in np.linspace(0, 2 * np.pi, 181):
         order = np.argsort(-(points @ [np.cos(angle), np.sin(angle)]))
         out.append(points[order[: int(K)]].mean(axis=0))
-    return np.array(out)
+    return _distinct(np.array(out))
+
+
+def _distinct(outline: Any) -> Any:
+    """Without repeated corners, and closed."""
+    moved = np.linalg.norm(np.diff(outline, axis=0, prepend=np.nan), axis=1)
+    kept = outline[~(moved < 1e-9)]
+    return np.vstack([kept, kept[:1]])
 
 
 def _boundary(ax: Any, clf: Any, X: Any) -> None:
     low, high = X.min(axis=0) - 0.3, X.max(axis=0) + 0.3
-    across, up = np.meshgrid(np.linspace(low[0], high[0], 120), np.linspace(low[1], high[1], 120))
+    across, up = np.meshgrid(np.linspace(low[0], high[0], 80), np.linspace(low[1], high[1], 80))
     scores = clf.decision_function(np.column_stack([across.ravel(), up.ravel()]))
     scores = scores.reshape(across.shape)
     ax.contourf(across, up, scores, levels=[-1e9, 0], colors=[BLUE], alpha=0.12)
@@ -184,7 +195,7 @@ def structured() -> Path:
     def draw(n: int) -> tuple[list[Any], list[Any]]:
         labelings = [(rng.integers(10) + np.arange(rng.integers(5, 10))) % 10 for _ in range(n)]
         images = [X[[rng.choice(of_digit[digit]) for digit in word]] / 16 for word in labelings]
-        return [x + 0.55 * rng.standard_normal(x.shape) for x in images], labelings
+        return [x + 0.22 * rng.standard_normal(x.shape) for x in images], labelings
 
     words, labels = draw(150)
     tests, truth = draw(60)
@@ -193,9 +204,7 @@ def structured() -> Path:
     single = [alone.predict(x) for x in tests]
     together = chain.predict(tests)
     letters = np.concatenate(truth)
-    shares = [
-        100 * np.mean(np.concatenate(answers) != letters) for answers in (single, together)
-    ]
+    shares = [100 * np.mean(np.concatenate(answers) != letters) for answers in (single, together)]
     gain = [
         len(t) >= 8 and 2 <= (s != t).sum() <= 4 and (c == t).all()
         for s, c, t in zip(single, together, truth, strict=True)
@@ -214,7 +223,7 @@ def structured() -> Path:
         figure.text(0.01, 0.68, "what is seen", fontsize=10)
         for t, ax in enumerate(axes):
             image = tests[shown][t].reshape(8, 8)
-            ax.imshow(image, cmap="gray_r", vmin=-0.6, vmax=1.4, interpolation="nearest")
+            ax.imshow(image, cmap="gray_r", vmin=-0.5, vmax=1.3, interpolation="nearest")
             bare(ax)
             place = ax.get_position()
             for _, answers, height in rows:
@@ -250,8 +259,8 @@ def boosting() -> Path:
                            linewidth=0)  # fmt: skip
         right.axvline(clf.soft_margin_, color=ORANGE, linestyle="--", linewidth=1.3)
         right.annotate(
-            "soft margin: the mean\nof the worst tenth", (clf.soft_margin_, 0.62), (12, 0),
-            textcoords="offset points", color=ORANGE, fontsize=9,
+            "soft margin: the mean\nof the worst tenth", (clf.soft_margin_, 0.62), (-8, 0),
+            textcoords="offset points", color=ORANGE, fontsize=9, ha="right",
         )  # fmt: skip
         right.set(title="Margins of the training examples", xlabel="margin", ylim=(0, 1.02))
         right.set_ylabel("share at or below")
@@ -270,10 +279,10 @@ class _Path:
 
 def minimise() -> Path:
     """Plain Frank-Wolfe zigzags towards a face, away steps do not; gaps of both and more."""
-    corners = np.array([[0.0, 0.0], [2.0, 0.0], [2.6, 1.2], [1.3, 2.2], [-0.2, 1.5]])
-    hull, goal = ConvexHull(corners), np.array([1.05, -0.35])
+    corners = np.array([[-1.3, 0.0], [1.3, 0.0], [0.1, 1.7]])
+    hull, goal = ConvexHull(corners), np.array([0.0, -0.12])
     objective = Quadratic(np.eye(2), -goal)
-    start = corners[3]
+    start = corners[2]
     rng = np.random.default_rng(0)
     A, b = rng.standard_normal((200, 100)), rng.standard_normal(200)
     methods = {"fw": GREY, "away": ORANGE, "blended-pairwise": PURPLE, "di-pairwise": BLUE}
@@ -281,15 +290,15 @@ def minimise() -> Path:
         figure, (left, right) = plt.subplots(1, 2, figsize=(8.6, 3.5), layout="constrained")
         left.fill(*corners.T, color=BLUE, alpha=0.08, linewidth=0)
         left.plot(*np.vstack([corners, corners[:1]]).T, color=MUTED, linewidth=1.1)
-        for radius in (0.35, 0.75, 1.15, 1.55, 1.95, 2.35):
+        for radius in (0.3, 0.6, 0.9, 1.2, 1.5):
             left.add_patch(plt.Circle(goal, radius, fill=False, color=MUTED, lw=0.5, alpha=0.6))
         for method, colour, width in (("fw", GREY, 1.1), ("away", ORANGE, 2.0)):
             path = _Path()
             minimize(objective, hull, x0=start, method=method, tol=1e-4, max_iter=60,
                      callback=path)  # fmt: skip
             left.plot(*np.array(path.points).T, ".-", color=colour, linewidth=width, label=method)
-        left.plot(1.05, 0.0, "*", color=GREEN, markersize=13, zorder=5)
-        left.set(title="Corner to corner", xlim=(-0.5, 2.9), ylim=(-0.55, 2.45))
+        left.plot(0.0, 0.0, "*", color=GREEN, markersize=13, zorder=5)
+        left.set(title="Corner to corner", xlim=(-1.5, 1.5), ylim=(-0.35, 1.85))
         left.legend(loc="upper left")
         bare(left)
         for method, colour in methods.items():
@@ -313,7 +322,7 @@ def domains() -> Path:
     plane = np.linalg.qr(np.array([[1.0, -1.0, 0.0], [1.0, 1.0, -2.0]]).T)[0]
     shapes: tuple[tuple[str, Any, Any], ...] = (
         ("Simplex(3)", Simplex(3), plane),
-        ("CappedSimplex(3, 1, cap=0.6)", CappedSimplex(3, 1.0, cap=0.6), plane),
+        ("CappedSimplex(3, 1, 0.6)", CappedSimplex(3, 1.0, cap=0.6), plane),
         ("Box", Box(np.zeros(2), np.array([1.3, 1.0])), np.eye(2)),
         ("L1Ball(2)", L1Ball(2), np.eye(2)),
         ("Ball(2)", Ball(2), np.eye(2)),
@@ -323,14 +332,14 @@ def domains() -> Path:
     with drawing():
         figure, axes = plt.subplots(1, 6, figsize=(8.6, 1.9), layout="constrained")
         for ax, (name, domain, basis) in zip(axes, shapes, strict=True):
-            outline = np.array([
-                basis.T @ _dense(domain.lmo(-basis @ [np.cos(angle), np.sin(angle)]))
-                for angle in np.linspace(0, 2 * np.pi, 181)
-            ])  # fmt: skip
+            turn = np.linspace(0, 2 * np.pi, 181)
+            directions = np.column_stack([np.cos(turn), np.sin(turn)])
+            corners = [basis.T @ dense(domain.lmo(-basis @ way)) for way in directions]
+            outline = _distinct(np.array(corners))
             ax.fill(*outline.T, color=BLUE, alpha=0.14, linewidth=0)
             ax.plot(*outline.T, color=BLUE, linewidth=1.3)
-            middle, size = outline.mean(axis=0), np.ptp(outline, axis=0).max()
-            answer = basis.T @ _dense(domain.lmo(-basis @ down))
+            middle, size = outline[:-1].mean(axis=0), np.ptp(outline, axis=0).max()
+            answer = basis.T @ dense(domain.lmo(-basis @ down))
             ax.annotate(
                 "", middle + 0.42 * size * down, middle,
                 arrowprops={"arrowstyle": "->", "color": MUTED, "linewidth": 1.2},
@@ -338,12 +347,9 @@ def domains() -> Path:
             ax.plot(*answer, "o", color=ORANGE, markersize=6, zorder=5)
             ax.set_title(name, fontsize=8, loc="center", weight="normal")
             bare(ax)
-            ax.margins(0.08)
+            for line in (*ax.lines, *ax.patches):
+                line.set_clip_on(False)
         return save(figure, "domains")
-
-
-def _dense(vertex: Any) -> Any:
-    return vertex.toarray() if hasattr(vertex, "toarray") else np.asarray(vertex)
 
 
 PICTURES = (certificate, multiclass, kernel, structured, boosting, minimise, domains)

@@ -94,7 +94,7 @@ def save(figure: Any, name: str, folder: Path = FOLDER) -> Path:
         svg = svg.replace(stand_in, f"var(--{colour})")
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     svg = re.sub(r"'DejaVu Sans'[^;\"]*", "system-ui, 'Segoe UI', Arial, sans-serif", svg)
-    svg = re.sub(r' (?:d|x|y|transform)="[^"]*"', _shortened, svg)
+    svg = re.sub(r' (?:d|x|y)="[^"]*"', _shortened, svg)
     head, mark, rest = svg.partition("<defs>")
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / f"{name}.svg"
@@ -104,8 +104,8 @@ def save(figure: Any, name: str, folder: Path = FOLDER) -> Path:
 
 
 def _shortened(attribute: re.Match[str]) -> str:
-    """Coordinates to a hundredth of a point."""
-    return re.sub(r"(\d+\.\d{2})\d+", r"\1", attribute[0])
+    """Coordinates to a tenth of a point."""
+    return re.sub(r"(\d+\.\d)\d+", r"\1", attribute[0])
 
 
 def bare(ax: Any) -> None:

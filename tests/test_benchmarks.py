@@ -7,10 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks import kernel, runner, suites, table
 from benchmarks.core import Dataset, Settings
 from benchmarks.suites import frank_wolfe, fw_iteration, memory, table1
 from rich.console import Console
+
+from benchmarks import kernel, runner, suites, table
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # limits come before tolerances here
 M, D = 8, 6  # classes, features
