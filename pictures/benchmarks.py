@@ -89,6 +89,7 @@ IN_README = (
     ("multiclass", "isolet std, C = 1", "multi-class SVM, isolet (6,238 x 617, 26 classes)"),
     ("multiclass", "cub200 unit, C = 1", "multi-class SVM, cub200 (5,994 x 1,280, 200 classes)"),
     ("multiclass", "news20 tf-idf, C = 1", "multi-class SVM, news20 (11,314 x 130,107 sparse)"),
+    ("multiclass", "pendigits unit, C = 1", "multi-class SVM, pendigits (7,494 x 16, 10 classes)"),
     ("kernel", "ijcnn1, nu = 0.1", "kernel SVM, ijcnn1 (49,990 x 22)"),
     ("kernel", "usps odd-even, nu = 0.1", "kernel SVM, usps odd-even (7,291 x 256)"),
     ("structured_ocr", "ocr fold 0", "structured SVM, a pass over OCR-small (626 words)"),
@@ -210,7 +211,7 @@ def fill(text: str, name: str, content: str) -> str:
     """``text`` with what stands between the marks of ``name`` replaced."""
     start, end = f"<!-- {name}: python -m pictures -->", f"<!-- end of {name} -->"
     head, found, rest = text.partition(start)
-    old, also, tail = rest.partition(end)
+    _, also, tail = rest.partition(end)
     if not found or not also:
         raise ValueError(f"the marks {start!r} and {end!r} are missing")
     return f"{head}{start}\n\n{content}\n\n{end}{tail}"

@@ -68,7 +68,7 @@ def certificate() -> Path:
 
 
 def multiclass() -> Path:
-    """Four classes of the plane with their regions; errors of the first k guesses, C by held-out."""
+    """Four classes of the plane with their regions; errors of the first k guesses."""
     rng = np.random.default_rng(3)
     centres = np.array([[-1.6, -1.0], [1.5, -1.1], [0.1, 0.3], [0.2, 1.9]])
     y = np.repeat(np.arange(4), 45)

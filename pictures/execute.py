@@ -1,8 +1,7 @@
 """A hook of mkdocs: the Python blocks of a page run when the site is built, and show what they say.
 
-Blocks of a page share their names, top to bottom.  Below a block comes what it printed, the value
-of its last line if that is an expression, and the figures that it drew.  A block that fails ends
-the build.
+Blocks of a page share their names, top to bottom.  Below a block comes what it printed, the values
+of lines that are expressions, and the figures that it drew.  A block that fails ends the build.
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import matplotlib.pyplot as plt
+import numpy as np
 
 from pictures.style import drawing, save
 
@@ -47,19 +47,39 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 
 def _below(code: str, names: dict[str, Any], page: Any) -> str:
+    """Run a block; what it says, as Markdown."""
+    file = str(page.file.src_path)
     said = StringIO()
-    tree = ast.parse(code, str(page.file.src_path))
-    last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
     with redirect_stdout(said):
-        exec(compile(tree, str(page.file.src_path), "exec"), names)
-        if isinstance(last, ast.Expr):
-            value = eval(compile(ast.Expression(last.value), "last line", "eval"), names)
-            if value is not None and not plt.get_fignums():
-                print(repr(value))
+        for part in ast.parse(code, file).body:
+            if not isinstance(part, ast.Expr):
+                exec(compile(ast.Module([part], []), file, "exec"), names)
+                continue
+            value = eval(compile(ast.Expression(part.value), file, "eval"), names)
+            if value is not None and not hasattr(value, "get_params") and not _is_drawn(value):
+                text = _words(value)
+                print(f"{ast.unparse(part)}{chr(10) if chr(10) in text else ' = '}{text}")
     lines = said.getvalue().rstrip().splitlines()
     more = ["..."] if len(lines) > _MOST_LINES else []
     shown = "\n".join(line[:110] for line in lines[:_MOST_LINES] + more)
     return (f"\n\n```text\n{shown}\n```" if shown else "") + "".join(map(_image, plt.get_fignums()))
+
+
+def _is_drawn(value: Any) -> bool:
+    return type(value).__module__.startswith("matplotlib")
+
+
+def _words(value: Any) -> str:
+    """A value as a reader wants it: numbers to six digits, long arrays in short."""
+    if isinstance(value, tuple):
+        return ", ".join(map(_words, value))
+    if isinstance(value, float | np.floating):
+        return f"{value:.6g}"
+    if isinstance(value, np.ndarray):
+        return np.array2string(value, precision=4, threshold=24, edgeitems=3)
+    if isinstance(value, list) and len(value) > 4:
+        return f"[{', '.join(map(_words, value[:3]))}, ...], {len(value)} in all"
+    return str(value)
 
 
 def _image(number: int) -> str:
