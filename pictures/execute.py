@@ -56,7 +56,7 @@ def _below(code: str, names: dict[str, Any], page: Any) -> str:
                 exec(compile(ast.Module([part], []), file, "exec"), names)
                 continue
             value = eval(compile(ast.Expression(part.value), file, "eval"), names)
-            if value is not None and not hasattr(value, "get_params") and not _is_drawn(value):
+            if _is_shown(value):
                 text = _words(value)
                 print(f"{ast.unparse(part)}{chr(10) if chr(10) in text else ' = '}{text}")
     lines = said.getvalue().rstrip().splitlines()
@@ -65,8 +65,11 @@ def _below(code: str, names: dict[str, Any], page: Any) -> str:
     return (f"\n\n```text\n{shown}\n```" if shown else "") + "".join(map(_image, plt.get_fignums()))
 
 
-def _is_drawn(value: Any) -> bool:
-    return type(value).__module__.startswith("matplotlib")
+def _is_shown(value: Any) -> bool:
+    """Not estimators that were just trained, whole files, or what stands in a figure."""
+    if value is None or hasattr(value, "get_params") or isinstance(value, str):
+        return False
+    return not type(value).__module__.startswith("matplotlib")
 
 
 def _words(value: Any) -> str:

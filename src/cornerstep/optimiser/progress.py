@@ -1,6 +1,6 @@
-"""What a run shows: nothing, one live line (``verbose=1``), or a table (``verbose=2``).
+"""What a run shows: nothing, a live display (``verbose=1``), or a table (``verbose=2``).
 
-The live line has a gauge of the gap on a log scale, from the first gap to the target, and the time
+The live display has a gauge of the gap on a log scale, from the first gap to the target, and the time
 left if the gap goes on falling at its recent rate.
 """
 
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cornerstep.optimiser.result import Status
 
-_REFRESH = 0.1  # seconds between updates of the live line
+_REFRESH = 0.1  # seconds between updates of the live display
 _ROW_EVERY = 0.5  # seconds between rows of the table, after the first few
 _GAUGE = 20  # characters
 _RECENT = 50  # gaps that the rate is taken from
@@ -108,18 +108,19 @@ class Progress:
             )
             self._next = now + _ROW_EVERY
         elif self._live is not None and now >= self._next:
-            self._live.update(self._line(iteration, seconds, value), refresh=True)
+            self._live.update(self._lines(iteration, seconds, value), refresh=True)
             self._next = now + _REFRESH
 
-    def _line(self, iteration: int, seconds: float, value: float) -> str:
+    def _lines(self, iteration: int, seconds: float, value: float) -> str:
+        """Where it is, and how far it has come: two lines that fit 80 columns."""
         target = self.target(value)
         filled = round(_GAUGE * min(max(self._descent.share(target), 0.0), 1.0))
         left = self._descent.seconds_left(seconds, target)
         scale = abs(value) or 1.0
         return (
-            f"[bold]{self.title}[/]  {iteration:,}  value {value:.6g} "
-            f"bound {value - self._gap:.6g}  "
-            f"gap {self._gap / scale:.1e} [cyan]{'━' * filled}[/][dim]{'━' * (_GAUGE - filled)}[/] "
+            f"[bold]{self.title}[/]  iteration {iteration:,}  primal {value:.6g}  "
+            f"dual {value - self._gap:.6g}\n"
+            f"  relative gap {self._gap / scale:.1e} [cyan]{'━' * filled}[/][dim]{'━' * (_GAUGE - filled)}[/] "
             f"{target / scale:.0e}  {seconds:.1f} s"
             + ("" if left is None else f", about {_duration(left)} left")
         )
