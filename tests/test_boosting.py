@@ -339,6 +339,29 @@ def test_limits_keep_the_best_model():
     assert clf.status_ is Status.ITERATION_LIMIT
 
 
+def test_one_interrupt_is_enough_for_several_classes(monkeypatch):
+    from cornerstep.optimiser import loop
+
+    class PressedOnce:
+        presses = 0
+
+        def __enter__(self):
+            PressedOnce.presses += 1
+            return lambda: PressedOnce.presses == 1
+
+        def __exit__(self, *error):
+            return False
+
+    monkeypatch.setattr(loop, "_deferred_interrupt", PressedOnce)
+    X, y = load_iris(return_X_y=True)
+    y = np.random.default_rng(0).permutation(y)
+    clf = SoftMarginBoostingClassifier(nu=0.1, tol=1e-6).fit(X, y)
+    assert clf.status_ is Status.INTERRUPTED
+    assert [len(trace) for trace in clf.trace_] == [1, 1, 1]
+    assert (clf.bound_ >= clf.soft_margin_).all()
+    assert clf.predict(X).shape == y.shape
+
+
 def test_plot_margins():
     pytest.importorskip("matplotlib").use("Agg")
     X, y = load_iris(return_X_y=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import re
+import time
 import warnings
 
 import numpy as np
@@ -323,8 +324,29 @@ def test_an_interrupt_keeps_a_certified_model(n, monkeypatch):
     clf = ReducedHullSVC(0.5, tol=1e-6).fit(X, y)
     assert clf.status_ is Status.INTERRUPTED
     assert clf.objective_ - clf.gap_ <= best <= clf.objective_
-    with pytest.raises(KeyboardInterrupt, match="2 pairs of classes are untrained"):
-        ReducedHullSVC(0.5, tol=1e-6).fit(X, rng.integers(0, 3, n))
+    labels = rng.integers(0, 3, n)
+    for options in ({"nu": 0.5}, {"C": 1.0}):
+        clf = ReducedHullSVC(**options, tol=1e-6).fit(X, labels)  # every pair gets a machine
+        assert clf.status_[0] is Status.INTERRUPTED
+        assert len(clf.status_) == 3
+        assert np.isfinite(clf.decision_function(X)).all()
+
+
+def test_the_time_limit_is_for_all_pairs_together(monkeypatch):
+    from cornerstep.estimators import reduced_hull
+
+    left = []
+    train = reduced_hull.train
+
+    def slow(*arguments, **options):
+        left.append(options["time_limit"])
+        time.sleep(0.05)
+        return train(*arguments, **options)
+
+    monkeypatch.setattr(reduced_hull, "train", slow)
+    X, y = load_iris(return_X_y=True)
+    ReducedHullSVC(0.5, time_limit=0.08).fit(X, y)
+    assert 0.08 >= left[0] > left[1] > left[2] == 0.0
 
 
 def test_random_state_makes_fits_repeatable():

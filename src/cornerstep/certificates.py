@@ -101,7 +101,8 @@ class Certificate:
                 f"larger{several}{rests}."
             )
         absolute = self.target.startswith("gap")  # asked for as such: a share would mislead
-        margin = f"{self.gap:.2g}" if absolute else f"{100 * self.relative_gap:.2g} %"
+        share = min(100 * self.relative_gap, 100.0)
+        margin = f"{self.gap:.2g}" if absolute else f"{share:.{2 if share < 99.5 else 3}g} %"
         return f"No model has an objective more than {margin} smaller{several}."
 
     def to_dict(self) -> dict[str, Any]:

@@ -76,6 +76,10 @@ class ModelFileError(ValueError):
     """A model file that cannot be written or read, and why."""
 
 
+def _damaged(path: Any, how: str) -> str:
+    return f"{path} is damaged ({how}): copy it again, or train and save it anew"
+
+
 def save(
     estimator: Any, path: str | os.PathLike[str], *, notes: dict[str, Any] | None = None
 ) -> None:
@@ -238,21 +242,22 @@ def _read(path: Path, with_arrays: bool) -> tuple[dict[str, Any], dict[str, Any]
             for key, facts in listed.items() if with_arrays else ():
                 entry = there.get(f"arrays/{key}.npy")
                 if entry is None or entry.file_size != facts["bytes"]:
-                    raise ModelFileError(f"{path} is damaged: the array {key} is not as listed")
+                    raise ModelFileError(_damaged(path, f"the array {key} is not as listed"))
                 data = archive.read(entry)
                 if hashlib.sha256(data).hexdigest() != facts["sha256"]:
-                    raise ModelFileError(f"{path} is damaged: the checksum of {key} is wrong")
+                    raise ModelFileError(_damaged(path, f"the checksum of {key} is wrong"))
                 arrays[key] = np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
     except OSError as problem:
         raise ModelFileError(f"cannot read {path}: {problem.strerror or problem}") from None
     except zipfile.BadZipFile:
         raise ModelFileError(
-            f"{path} is not a cornerstep model file, or only a part of one"
+            f"{path} is not a cornerstep model file, or only a part of one: "
+            "copy it again, or train and save it anew"
         ) from None
     except ModelFileError:
         raise
     except _DAMAGE as problem:
-        raise ModelFileError(f"{path} is damaged: {problem}") from None
+        raise ModelFileError(_damaged(path, str(problem))) from None
     return manifest, arrays
 
 
@@ -270,7 +275,7 @@ def _checked_manifest(archive: zipfile.ZipFile, path: Path) -> dict[str, Any]:
             "update cornerstep"
         )
     if hashlib.sha256(text).hexdigest().encode() != archive.read("manifest.sha256").strip():
-        raise ModelFileError(f"{path} is damaged: the checksum of its manifest is wrong")
+        raise ModelFileError(_damaged(path, "the checksum of its manifest is wrong"))
     if manifest["estimator"] not in ATTRIBUTES:
         raise ModelFileError(f"{path} holds an unknown estimator, {manifest['estimator']!r}")
     return manifest

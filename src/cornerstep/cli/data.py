@@ -178,7 +178,9 @@ def _read_npz(path: Path) -> Dataset:
         with np.load(path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
     except (ValueError, zipfile.BadZipFile, EOFError, KeyError) as problem:
-        raise UserError(f"{path} is not an npz file of plain arrays: {problem}") from None
+        raise UserError(
+            f"{path} is not an npz file of plain arrays, write it with numpy.savez: {problem}"
+        ) from None
     names = [str(name) for name in arrays.get("feature_names", [])]
     if {"data", "indices", "indptr", "shape"} <= set(arrays):
         parts = (arrays["data"], arrays["indices"], arrays["indptr"])
@@ -202,7 +204,7 @@ def _csv_columns(path: Path) -> dict[str, Any]:
         with path.open(newline="", encoding="utf-8-sig") as file:
             rows = list(csv.reader(file, delimiter=delimiter))
     except (UnicodeDecodeError, csv.Error) as problem:
-        raise UserError(f"{path} is not a CSV file in UTF-8: {problem}") from None
+        raise UserError(f"{path} is not a CSV file in UTF-8, save it as one: {problem}") from None
     rows = [row for row in rows if row]
     if len(rows) < 2:
         raise UserError(
@@ -254,9 +256,19 @@ def _from_columns(
     X = np.empty((len(next(iter(table.values()))), len(names)))
     for k, name in enumerate(names):
         X[:, k] = _numbers(path, name, table[name])
-    y = None if target is None else _labels(np.asarray(table[target]))
+    y = None if target is None else _labels(_complete(path, target, table[target]))
     order = None if sequence is None else np.asarray(table[sequence]).astype(str)
     return Dataset(path, X, y, order, names)
+
+
+def _complete(path: Path, name: str, values: Any) -> Any:
+    """The labels, if every row has one."""
+    for row, value in enumerate(values, start=1):
+        if value is None or value != value or (isinstance(value, str) and not value.strip()):
+            raise UserError(
+                f"column {name!r} of {path} has no label in row {row}: fill in or remove it"
+            )
+    return np.asarray(values)
 
 
 def _numbers(path: Path, name: str, values: Any) -> Any:

@@ -324,6 +324,8 @@ class SoftMarginBoostingClassifier(CertifiedDisplay, ClassifierMixin, BaseEstima
                 left = self.time_limit
                 if left is not None and machines:
                     left = max(left - (time.perf_counter() - begin), 0.0)
+                if any(machine.status is Status.INTERRUPTED for machine in machines):
+                    left = 0.0  # the classes that are left get a rough machine
                 machines.append(recipe.train(build, X, signs, weights, left, start))
         self._machines = machines
         single = len(machines) == 1

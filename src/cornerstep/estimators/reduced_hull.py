@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 import warnings
 from itertools import combinations
 from numbers import Integral, Real
@@ -76,7 +77,7 @@ class ReducedHullSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
     max_iter : int, default=-1
         Rounds of 'auto', iterations of the others; -1 for no limit.
     time_limit : float, optional
-        Seconds, for each pair of classes.
+        Seconds.
     cache_size : float, default=1000
         Megabytes that kept kernel columns may take.
     class_weight : dict or 'balanced', optional
@@ -279,7 +280,8 @@ class ReducedHullSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
         kept = self._state if self.warm_start else None
         starts = kept[1] if kept is not None and kept[0] == signature else None
         rng = check_random_state(self.random_state)
-        pairs = []
+        pairs: list[_Pair] = []
+        begun, interrupted = time.perf_counter(), False
         for k, (i, j) in enumerate(combinations(range(self.classes_.size), 2)):
             first, second = (j, i) if self.classes_.size == 2 else (i, j)
             positive, negative = (np.flatnonzero((labels == c) & (weights > 0))
@@ -300,7 +302,7 @@ class ReducedHullSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
                 self.method,
                 tol=self.tol,
                 max_iter=sys.maxsize if self.max_iter == -1 else int(self.max_iter),
-                time_limit=self.time_limit,
+                time_limit=0.0 if interrupted else self._seconds_left(begun),
                 start=None if starts is None else starts[k],
                 rng=np.random.default_rng(rng.randint(np.iinfo(np.int32).max)),
                 verbose=self.verbose,
@@ -308,16 +310,15 @@ class ReducedHullSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
             solved = training.status in (Status.SOLVED, Status.NO_PROGRESS)
             machine = problem.machine(training.beta, training.gradient, solved=solved)
             pairs.append(_Pair(first, second, examples, machine, training))
-            if training.status is Status.INTERRUPTED:
-                self._require_all(pairs)
+            # An interrupt must not leave classes without a machine: the others get a rough one.
+            interrupted = interrupted or training.status is Status.INTERRUPTED
         self._state = (signature, [pair.training.beta for pair in pairs])
         return pairs
 
-    def _require_all(self, pairs: list[_Pair]) -> None:
-        """An interrupt must not leave classes without a machine."""
-        wanted = self.classes_.size * (self.classes_.size - 1) // 2
-        if len(pairs) < wanted:
-            raise KeyboardInterrupt(f"{wanted - len(pairs)} pairs of classes are untrained")
+    def _seconds_left(self, begun: float) -> float | None:
+        if self.time_limit is None:
+            return None
+        return max(float(self.time_limit) - (time.perf_counter() - begun), 0.0)
 
     def _read_off(self, X: Any, labels: IntArray, pairs: list[_Pair]) -> None:
         n, m = labels.size, self.classes_.size

@@ -1,7 +1,7 @@
 """What a run shows: nothing, a live display (``verbose=1``), or a table (``verbose=2``).
 
-The live display has a gauge of the gap on a log scale, from the first gap to the target, and the time
-left if the gap goes on falling at its recent rate.
+The live display has a gauge of the gap on a log scale, from the first gap to the target, and the
+time left if the gap goes on falling at its recent rate.
 """
 
 from __future__ import annotations
@@ -120,7 +120,8 @@ class Progress:
         return (
             f"[bold]{self.title}[/]  iteration {iteration:,}  primal {value:.6g}  "
             f"dual {value - self._gap:.6g}\n"
-            f"  relative gap {self._gap / scale:.1e} [cyan]{'━' * filled}[/][dim]{'━' * (_GAUGE - filled)}[/] "
+            f"  relative gap {self._gap / scale:.1e} "
+            f"[cyan]{'━' * filled}[/][dim]{'━' * (_GAUGE - filled)}[/] "
             f"{target / scale:.0e}  {seconds:.1f} s"
             + ("" if left is None else f", about {_duration(left)} left")
         )
