@@ -2,8 +2,11 @@
 
 import doctest
 import importlib
+import os
 import pkgutil
 import re
+import subprocess
+import sys
 import textwrap
 from pathlib import Path
 
@@ -35,6 +38,26 @@ def test_python_blocks_run(page, tmp_path, monkeypatch):
 def test_links_between_pages_resolve(page):
     for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
         assert (page.parent / target).exists(), target
+
+
+@pytest.mark.slow
+def test_the_site_builds_without_warnings_and_shows_what_examples_say(tmp_path):
+    pytest.importorskip("mkdocs")
+    pytest.importorskip("material")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)],
+        cwd=ROOT, capture_output=True, text=True, timeout=600,
+        env=dict(os.environ, NO_MKDOCS_2_WARNING="1"),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "WARNING" not in done.stderr
+    start = (tmp_path / "start.html").read_text(encoding="utf-8")
+    assert "clf.status_ = solved" in start
+    assert "data:image/svg+xml" in (tmp_path / "reports.html").read_text(encoding="utf-8")
+    for page in tmp_path.glob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        for target in re.findall(r'(?:src|srcset)="(pictures/[^"]+)"', text):
+            assert (tmp_path / target).exists(), (page, target)
 
 
 @pytest.mark.parametrize("name", MODULES)
