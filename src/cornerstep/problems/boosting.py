@@ -25,7 +25,7 @@ from cornerstep.optimiser.loop import Look, Move
 from cornerstep.optimiser.steps import Exact, OpenLoop
 from cornerstep.problems.boosting_pool import Ensemble, MarginRay, Pool, ShortStep
 from cornerstep.problems.soft_margin import SoftMargin
-from cornerstep.problems.soft_margin_master import Master, MasterSolution, Secondary
+from cornerstep.problems.soft_margin_master import Master, MasterSolution, Secondary, Start
 from cornerstep.problems.weak_learners import Answer, WeakLearner
 from cornerstep.vectors import FloatArray, IntArray, SparseVector
 
@@ -39,6 +39,8 @@ _EXACT = 1e-3  # of eps: how well the master of LPBoost and ERLPBoost is solved
 _STABLE = (0.9, 0.4)  # shares of the best distribution so far where the weak learner is asked
 _USEFUL = 0.25  # of the gap: what a further hypothesis may lack of the master's largest edge
 _IDLE = 0.25  # of the gap: what one may lack of it before it counts as idle
+_SURE = 0.5  # of the gap: the estimated gap at which a complete search follows
+_SINGLE = 1e-4  # the accuracy from which on margins at hand are kept in single precision
 _UNLIMITED = 2**31 - 1  # the simplex grows with the hypotheses
 
 
@@ -72,9 +74,10 @@ class BoostingSolver:
         start: tuple[Sequence[Any], FloatArray] | None = None,
     ) -> None:
         self.problem, self.learner, self.method, self.step = problem, learner, method, step
-        self.pool = Pool(problem.size)
+        self.pool = Pool(problem.size, np.float32 if problem.eps >= _SINGLE else np.float64)
         self.bound = math.inf
         self.witness = problem.prior
+        self._estimate, self._candidate = math.inf, problem.prior  # by incomplete searches
         self.oracle_calls = 0
         self.rounds = 0
         self._improved = False
@@ -85,6 +88,7 @@ class BoostingSolver:
         self.master = Master(problem, entropic)
         self._secondary = secondary
         self._accuracy = _ACCURACY
+        self._solved: tuple[IntArray, FloatArray] | None = None
         self._rule: Any = Exact()
         if step == "short":
             self._rule = ShortStep(problem.eta)
@@ -97,7 +101,6 @@ class BoostingSolver:
         else:
             self._begin_from(*start)
         self._ask_at: FloatArray | None = None
-        self._below = -1.0
         self._edge = answer.edge
 
     # -- the state ------------------------------------------------------------------------------
@@ -177,23 +180,43 @@ class BoostingSolver:
 
     # -- the weak learner -----------------------------------------------------------------------
 
-    def _ask(
-        self, distribution: FloatArray, at: FloatArray | None = None, below: float = -1.0
-    ) -> Answer:
-        """Ask the weak learner; keep its best answer, and others of edge > ``below`` at ``at``."""
+    def _ask(self, distribution: FloatArray) -> Answer:
+        """Ask the weak learner for the largest edge, which is a bound; keep its answers."""
         answer = self.learner.query(distribution)
-        self.oracle_calls += 1
-        edge = answer.edge
-        if not self.learner.exact and len(self.pool):
-            edge = max(edge, float((self.pool.margins @ distribution).max()))
-        if edge < self.bound:
-            self.bound, self.witness = edge, distribution
-            self._improved = True
-        edges = answer.margins @ (distribution if at is None else at)
+        self._learn(answer, distribution)
+        for hypothesis, margins in zip(answer.hypotheses[:_ADDED], answer.margins, strict=False):
+            self._improved |= self.pool.add(hypothesis, margins) is not None
+        return answer
+
+    def _collect(self, distribution: FloatArray, at: FloatArray, below: float) -> None:
+        """Hypotheses for the master: the best, and others of edge > ``below`` at ``at``."""
+        answer = self.learner.propose(distribution)
+        self._learn(answer, distribution)
+        edges = answer.margins @ at
         for k, hypothesis in enumerate(answer.hypotheses[:_ADDED]):
             if k == 0 or edges[k] > below:
                 self._improved |= self.pool.add(hypothesis, answer.margins[k]) is not None
-        return answer
+
+    def _learn(self, answer: Answer, distribution: FloatArray) -> None:
+        """What an answer says about the optimum."""
+        self.oracle_calls += 1
+        edge = answer.edge
+        if not self.learner.exact and len(self.pool):
+            edge = max(edge, float(self.pool.edges(distribution).max()))
+        if edge < self._estimate:
+            self._estimate, self._candidate = edge, distribution
+            self._improved = True
+        if answer.largest and edge < self.bound:
+            self.bound, self.witness = edge, distribution
+            self._improved = True
+
+    def _make_sure(self) -> None:
+        """Search completely where the largest edge seems to be smallest."""
+        edge = self._ask(self._candidate).edge
+        if self.bound < edge:
+            self._estimate, self._candidate = self.bound, self.witness
+        else:
+            self._estimate = edge
 
     # -- the loop's three verbs ------------------------------------------------------------------
 
@@ -201,8 +224,11 @@ class BoostingSolver:
         if self.method in ("cerlpboost", "mlpboost"):
             self._look_along_gradient()
         elif self._ask_at is not None:
-            self._edge = self._ask(self._ask_at, below=self._below).edge
+            self._edge = self._ask(self._ask_at).edge
             self._ask_at = None
+        gap = max(_SURE * (self.bound - self.soft_margin), self.problem.eps)
+        if self._estimate < self.bound and self._estimate - self.soft_margin <= gap:
+            self._make_sure()
         return self._seen(self.g, self.problem.value(self.image), len(self.active))
 
     def _seen(self, g: float, soft_margin: float, n_hypotheses: int) -> Look:
@@ -216,10 +242,10 @@ class BoostingSolver:
         The rate only needs an edge no less than the bound; a known hypothesis that has it spares
         MLPBoost the weak learner, which its second candidate asks elsewhere.
         """
-        edges = self.pool.margins @ self.gradient
+        edges = self.pool.edges(self.gradient)
         if self.method == "cerlpboost" or edges.max() < self.bound:
             self._ask(self.gradient)
-            edges = self.pool.margins @ self.gradient
+            edges = self.pool.edges(self.gradient)
         k = int(np.argmax(edges))
         self._edge = float(edges[k])
         self._vertex = int(self.pool.numbers[k])
@@ -245,6 +271,10 @@ class BoostingSolver:
         self.witness = self.problem.admissible(self.witness)
         if self.learner.exact:
             self.bound = self.learner.query(self.witness).edge
+            if self._estimate < self.bound:
+                d = self.problem.admissible(self._candidate)
+                if (edge := self.learner.query(d).edge) < self.bound:
+                    self.bound, self.witness = edge, d
         return self._seen(self.problem.smoothed(image)[0], self.soft_margin, len(point.numbers))
 
     # -- the steps -------------------------------------------------------------------------------
@@ -260,7 +290,7 @@ class BoostingSolver:
             self._set_image(target.copy() if size >= 1 else self.image + size * ray.change)
             return Move(size, "fw")
         numbers = np.array(self._active_numbers())
-        images = self.pool.margins[np.searchsorted(self.pool.numbers, numbers)]
+        images = self.pool.margins[np.searchsorted(self.pool.numbers, numbers)].astype(np.float64)
         edges = images @ self.gradient
         worst, kind = int(np.argmin(edges)), "pairwise"
         if self.step == "blended-pairwise":
@@ -288,20 +318,30 @@ class BoostingSolver:
         self._drop_idle(solution)
         entropic = self.method == "erlpboost"
         self._ask_at = self.gradient if entropic else solution.distribution
-        self._below = solution.edge - _USEFUL * (self.bound - self.soft_margin)
         return Move(1.0, "entropic" if entropic else "lp")
 
     def _solve(self, target: float) -> MasterSolution:
-        return self.master.solve(self.pool.margins, max(target, 1e-12))
+        start = None
+        if self._solved is not None:
+            numbers, weights = self._solved
+            last = np.zeros(len(self.pool))
+            at = np.searchsorted(self.pool.numbers, numbers)
+            at = np.minimum(at, len(self.pool) - 1)
+            there = self.pool.numbers[at] == numbers
+            last[at[there]] = weights[there]
+            if last.sum() > 0.5:
+                start = Start(last, max(self._estimate - self.soft_margin, 2.0 * target))
+        solution = self.master.solve(self.pool.margins, max(target, 1e-12), start)
+        self._solved = (self.pool.numbers, solution.weights)
+        return solution
 
     def _drop_idle(self, solution: MasterSolution) -> None:
         """Drop hypotheses that stay useless, but only as the gap shrinks: no cycles."""
-        gap = self.bound - self.soft_margin
+        gap = self._estimate - self.soft_margin
         if gap > 0.99 * self._gap_at_drop:
             return
         self._gap_at_drop = gap
-        edges = self.pool.margins @ solution.distribution
-        useful = solution.edge - edges <= _IDLE * gap
+        useful = solution.edge - solution.edges <= _IDLE * gap
         in_use: list[int] = []
         if self.step in ("pairwise", "blended-pairwise"):  # they take weight off them
             in_use = [*self._active_numbers(), *self.pool.numbers[solution.weights > 0]]
@@ -311,17 +351,18 @@ class BoostingSolver:
         """Hypotheses, weights and image; the masters ask the weak learner for more on the way."""
         numbers = self.pool.numbers
         if callable(self._secondary):
-            weights = _checked(self._secondary(self.pool.margins, self.problem), len(self.pool))
-            return numbers, weights, weights @ self.pool.margins
-        gap = self.bound - self.soft_margin
+            margins = self.pool.margins.astype(np.float64)
+            weights = _checked(self._secondary(margins, self.problem), len(self.pool))
+            return numbers, weights, weights @ margins
+        gap = self._estimate - self.soft_margin
         solution = self._solve(self._accuracy * min(max(gap, self.problem.eps), 0.5))
         self._drop_idle(solution)
         self._improved = False
         below = solution.edge - _USEFUL * gap
-        best = self.witness
+        best = self._candidate
         for share in _STABLE:
             d = share * best + (1.0 - share) * solution.distribution
-            self._ask(d, solution.distribution, below)
+            self._collect(d, solution.distribution, below)
         if not self._improved:  # the master's answer must become sharper to learn more
             self._accuracy *= 0.5
         return numbers, solution.weights, solution.image

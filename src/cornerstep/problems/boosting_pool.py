@@ -22,14 +22,23 @@ class Ensemble(NamedTuple):
 
 
 class Pool:
-    """The hypotheses at hand, a row of margins each; equal ones are kept once."""
+    """The hypotheses at hand, a row of margins each; equal ones are kept once.
 
-    def __init__(self, n_examples: int) -> None:
+    Parameters
+    ----------
+    n_examples : int
+    dtype : numpy dtype
+        Of the rows.  Single precision holds margins of -1 and 1 as well, at half the traffic.
+    """
+
+    def __init__(self, n_examples: int, dtype: Any = np.float64) -> None:
         self.hypotheses: list[Any] = []  # all that ever came, by number
         self.numbers = np.empty(0, dtype=np.int64)  # those at hand
         self.idle = np.empty(0, dtype=np.int64)  # rounds without use
-        self._rows = np.empty((64, n_examples))
-        self._known: dict[bytes, int] = {}
+        self._rows = np.empty((64, n_examples), dtype=dtype)
+        self._known: dict[int, int] = {}
+        draws = np.random.RandomState(0).randint(2**62, size=n_examples, dtype=np.uint64)
+        self._multipliers = 2 * draws + np.uint64(1)
 
     def __len__(self) -> int:
         return self.numbers.size
@@ -41,7 +50,7 @@ class Pool:
 
     def add(self, hypothesis: Any, margins: FloatArray) -> int | None:
         """Take a hypothesis in and answer its number; None if it is here already."""
-        key = margins.tobytes()
+        key = self._key(margins)
         if key in self._known:
             return None
         if len(self) == len(self._rows):
@@ -56,21 +65,32 @@ class Pool:
 
     def number(self, margins: FloatArray) -> int:
         """The number of a hypothesis at hand."""
-        return self._known[margins.tobytes()]
+        return self._known[self._key(margins)]
+
+    def _key(self, margins: FloatArray) -> int:
+        """A hash of the margins, modulo 2**64."""
+        bits = np.ascontiguousarray(margins, dtype=np.float64).view(np.uint64)
+        mixed = (bits ^ (bits >> np.uint64(32))) * self._multipliers
+        return int((mixed ^ (mixed >> np.uint64(29))).sum(dtype=np.uint64))
+
+    def edges(self, distribution: FloatArray) -> FloatArray:
+        """``A'd``."""
+        return (self.margins @ distribution.astype(self._rows.dtype)).astype(np.float64)
 
     def row(self, number: int) -> FloatArray:
         """The margins of a hypothesis at hand."""
-        return self._rows[int(np.searchsorted(self.numbers, number))]
+        return self._rows[int(np.searchsorted(self.numbers, number))].astype(np.float64)
 
     def age(self, useful: Any, in_use: Iterable[int]) -> None:
         """Drop hypotheses that were not useful for some rounds and are not in use."""
         self.idle = np.where(useful, 0, self.idle + 1)
         leave = (self.idle >= _PATIENCE) & ~np.isin(self.numbers, list(in_use))
         if leave.any():
-            for row in self.margins[leave]:
-                del self._known[row.tobytes()]
-            kept = self.margins[~leave]
-            self._rows[: len(kept)] = kept
+            gone = set(self.numbers[leave].tolist())
+            self._known = {key: k for key, k in self._known.items() if k not in gone}
+            stay = np.flatnonzero(~leave)
+            first = int(np.argmax(leave))
+            self._rows[first : stay.size] = self._rows[stay[first:]]
             self.numbers, self.idle = self.numbers[~leave], self.idle[~leave]
 
 

@@ -32,6 +32,9 @@ from cornerstep.problems.soft_margin import SoftMargin
 from cornerstep.vectors import FloatArray, IntArray
 
 _MAX_ITER = 60
+_MAX_WARM = 15  # from a good start; if that does not do, from scratch
+_SLACK = 0.3
+_SPREAD = 0.1  # of the weights, over all hypotheses at a good start
 _SINGLE = 1e-4  # above this target gap single precision is enough for the Newton steps
 # share of the largest Newton weight below which an example is left out of A D A'
 _NEGLIGIBLE = {np.dtype(np.float32): 1e-5, np.dtype(np.float64): 1e-13}
@@ -46,6 +49,14 @@ class MasterSolution(NamedTuple):
     soft_margin: float
     distribution: FloatArray
     edge: float
+    edges: FloatArray  # A'd
+
+
+class Start(NamedTuple):
+    """Weights of the last solution, 0 for hypotheses that came since; the gap they seem to have."""
+
+    weights: FloatArray
+    gap: float
 
 
 class Master:
@@ -65,7 +76,9 @@ class Master:
         self._band = 1.0  # examples let in, in multiples of those with d strictly inside
         self._last: MasterSolution | None = None
 
-    def solve(self, margins: FloatArray, target: float) -> MasterSolution:
+    def solve(
+        self, margins: FloatArray, target: float, start: Start | None = None
+    ) -> MasterSolution:
         """Weights for the rows of ``margins`` with a gap of at most ``target``, if numbers allow.
 
         With entropy the target is one of the smoothed program.
@@ -75,7 +88,7 @@ class Master:
         best = _Incumbent(problem, margins, self.tau)
         if problem.ratio <= 1 + 1e-12 or len(margins) == 1:  # one distribution, or one weight
             best.offer(None, np.ones(len(margins)) / len(margins))
-            edges = margins @ best.distribution
+            edges = best.edges
             best.offer(None, (edges == edges.max()).astype(np.float64))
             return best.solution()
         rows = self._undecided()
@@ -84,7 +97,7 @@ class Master:
             if part.caps.sum() <= part.mass * (1 + 1e-9):  # no interior
                 rows = None
                 continue
-            solved = self._interior_point(part, best, target)
+            solved = self._interior_point(part, best, target, start)
             if rows is None or best.gap <= target:
                 break
             self._band *= 1.5
@@ -106,10 +119,20 @@ class Master:
         near = distance <= np.partition(distance, wanted)[wanted]
         return np.flatnonzero(near | inside)
 
-    def _interior_point(self, part: _Restriction, best: _Incumbent, target: float) -> bool:
+    def _interior_point(
+        self, part: _Restriction, best: _Incumbent, target: float, start: Start | None
+    ) -> bool:
         """Newton steps until the gap of the restricted program is within the target."""
-        state = _State.start(part)
-        for _ in range(_MAX_ITER):
+        if start is not None and not self.tau:
+            state = _State.near(part, start)
+            if self._follow(state, part, best, target, _MAX_WARM):
+                return True
+        return self._follow(_State.start(part), part, best, target, _MAX_ITER)
+
+    def _follow(
+        self, state: _State, part: _Restriction, best: _Incumbent, target: float, max_iter: int
+    ) -> bool:
+        for _ in range(max_iter):
             self.iterations += 1
             if part.gap(state, self.tau) <= target:
                 best.offer(part.whole(state.d), state.w)
@@ -139,7 +162,7 @@ class _Incumbent:
         self.value = -math.inf  # rho, or g with entropy
         self.edge = math.inf
         self.upper = math.inf
-        self.weights = self.image = self.distribution = np.empty(0)
+        self.weights = self.image = self.distribution = self.edges = np.empty(0)
 
     @property
     def gap(self) -> float:
@@ -150,7 +173,7 @@ class _Incumbent:
         """Take weights and distribution if they are better than those known."""
         weights = np.maximum(weights, 0.0)
         weights = weights / weights.sum()
-        image = weights @ self.margins
+        image = self._combine(weights)
         natural = None
         if self.tau:
             value, natural = self.problem.smoothed(image)
@@ -166,15 +189,18 @@ class _Incumbent:
             self._bound_by(natural)
 
     def _bound_by(self, d: FloatArray) -> None:
-        edge = float((self.margins @ d).max())
-        upper = edge
+        edges = (self.margins @ d.astype(self.margins.dtype)).astype(np.float64)
+        upper = edge = float(edges.max())
         if self.tau:
             positive = d > 0
             upper += self.tau * float(
                 d[positive] @ np.log(d[positive] / self.problem.prior[positive])
             )
         if upper < self.upper:
-            self.upper, self.edge, self.distribution = upper, edge, d
+            self.upper, self.edge, self.distribution, self.edges = upper, edge, d, edges
+
+    def _combine(self, weights: FloatArray) -> FloatArray:
+        return (weights.astype(self.margins.dtype) @ self.margins).astype(np.float64)
 
     def violated(self, rows: IntArray) -> IntArray | None:
         """``rows`` and the examples outside that are on the wrong side of the threshold by now."""
@@ -194,20 +220,20 @@ class _Incumbent:
 
         Interior points give every hypothesis some weight.
         """
-        edges = self.margins @ self.distribution
-        kept = np.where(edges >= self.edge - 2.0 * target, self.weights, 0.0)
+        kept = np.where(self.edges >= self.edge - 2.0 * target, self.weights, 0.0)
         if kept.all() or not kept.sum() > 0:
             return
         kept /= kept.sum()
-        image = kept @ self.margins
+        image = self._combine(kept)
         value = self.problem.smoothed(image)[0] if self.tau else self.problem.value(image)
         if value >= self.value - 0.1 * target:
             self.value, self.weights, self.image = value, kept, image
 
     def solution(self) -> MasterSolution:
         return MasterSolution(
-            self.weights, self.image, self.problem.value(self.image), self.distribution, self.edge
-        )
+            self.weights, self.image, self.problem.value(self.image), self.distribution,
+            self.edge, self.edges,
+        )  # fmt: skip
 
 
 class _Restriction:
@@ -230,11 +256,11 @@ class _Restriction:
             capped = last.image < _threshold(problem, last.image)
             capped[rows] = False
             self._rest = np.where(capped, problem.caps, 0.0)
-            self.fixed_edges = margins @ self._rest
+            self.fixed_edges = margins @ self._rest.astype(margins.dtype)
             self.mass = 1.0 - float(self._rest.sum())
             self.caps, self.prior = self.caps[rows], self.prior[rows]
             margins = margins[:, rows]
-        self.matrix = margins.astype(dtype)
+        self.matrix = margins.astype(dtype, copy=False)
 
     def whole(self, d: FloatArray) -> FloatArray:
         """D over all examples."""
@@ -304,6 +330,34 @@ class _State:
         gamma = float(edges.max()) + max(mu * k, 1e-4)
         room = part.caps - d
         return cls(d, w, gamma - edges, gamma, mu / d, mu / room, float(np.median(z)), z, edges)
+
+    @classmethod
+    def near(cls, part: _Restriction, start: Start) -> _State:
+        """The given weights, spread a little, and the point of the central path for d there.
+
+        ``z_i - level = mu/d_i - mu/(c_i - d_i)``, with the level that makes d sum up.
+        """
+        k, n = part.matrix.shape
+        w = (1.0 - _SPREAD) * start.weights / start.weights.sum() + _SPREAD / k
+        z = part.combine(w)
+        mu = start.gap / (2 * n + k)
+        low, high = float(z.min()) - 1.0, float(z.max()) + 1.0
+        share = room = np.empty(0)
+        for _ in range(40):
+            level = 0.5 * (low + high)
+            rise = (z - level) * part.caps
+            root = np.sqrt(rise * rise + 4.0 * mu * mu) + 2.0 * mu
+            share = 2.0 * mu / (root + rise)
+            if float(share @ part.caps) > part.mass:
+                high = level
+            else:
+                low = level
+        room = 2.0 * mu / (root - rise)
+        d = share * part.caps
+        edges = part.edges(d) + part.fixed_edges
+        gamma = float(edges.max()) + _SLACK * start.gap
+        at_cap = mu / (room * part.caps)
+        return cls(d, w, gamma - edges, gamma, mu / d, at_cap, level, z, edges)
 
     def step(self, part: _Restriction, tau: float) -> bool:
         """One predictor-corrector step; False if there is no way on."""

@@ -12,7 +12,7 @@ margins ``y_i h(x_i)``.  It may answer several: the search for one often finds o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, Protocol
 
@@ -31,6 +31,7 @@ class Answer(NamedTuple):
     edge: float
     hypotheses: list[Any]
     margins: FloatArray
+    largest: bool = True  # whether the search was complete; if not, others may have larger edges
 
 
 class WeakLearner(Protocol):
@@ -39,7 +40,10 @@ class WeakLearner(Protocol):
     exact: bool  # whether the answer's edge is the largest of the whole class
 
     def query(self, distribution: FloatArray) -> Answer:
-        """Hypotheses of large edge under ``distribution``."""
+        """The hypothesis of largest edge under ``distribution``, and others."""
+
+    def propose(self, distribution: FloatArray) -> Answer:
+        """Hypotheses of large edge, where that is cheaper than the largest."""
 
     def margins(self, hypotheses: Sequence[Any]) -> FloatArray:
         """``y_i h(x_i)`` recomputed from the data, one row a hypothesis."""
@@ -148,12 +152,19 @@ class TreeLearner:
         self._starts = np.array(
             [np.searchsorted(self._bins[order, g], edges) for g, order in enumerate(self._order)]
         )
-        work = n_bins.size**2 * (labels.size + float(n_bins.max()) ** 2)
-        self._threads = min(n_threads, n_bins.size) if work > _LARGE else 1
+        self._large = n_bins.size**2 * (labels.size + float(n_bins.max()) ** 2) > _LARGE
+        self._threads = min(n_threads, n_bins.size) if self._large else 1
+        self._offset = 0
 
     def query(self, distribution: FloatArray) -> Answer:
+        return self._answer(distribution, complete=True)
+
+    def propose(self, distribution: FloatArray) -> Answer:
+        return self._answer(distribution, complete=not (self.exact and self._large))
+
+    def _answer(self, distribution: FloatArray, complete: bool) -> Answer:
         signed = distribution * self.labels
-        edges, nodes, leaves = self._search(signed, self.max_depth)
+        edges, nodes, leaves = self._search(signed, self.max_depth, complete)
         best = np.argsort(-edges, kind="stable")
         grown = [(nodes[k], leaves[k]) for k in best]
         if self.max_depth > 2:
@@ -167,24 +178,39 @@ class TreeLearner:
         found = margins @ distribution
         order = np.argsort(-found, kind="stable")
         chosen = [self._tree(*grown[k]) for k in order]
-        return Answer(float(found[order[0]]), chosen, margins[order])
+        return Answer(float(found[order[0]]), chosen, margins[order], complete)
 
-    def _search(self, signed: FloatArray, depth: int) -> tuple[FloatArray, IntArray, FloatArray]:
-        """Edges, nodes and leaves of the best tree of depth 1 or 2 for every root feature."""
+    def _search(
+        self, signed: FloatArray, depth: int, complete: bool = True
+    ) -> tuple[FloatArray, IntArray, FloatArray]:
+        """Edges, nodes and leaves of a tree of depth 1 or 2 for every root feature.
+
+        The best one if the search is complete; otherwise some of the thresholds of the roots are
+        tried, others each time.
+        """
         n_bins = self.binning.n_bins
         if depth == 1:
             return kernels.best_stumps(self._bins, n_bins, signed)
         fixed = (self._bins, self._order, self._starts, n_bins, self._width, signed)
-        if self._threads == 1:
-            return kernels.best_trees(*fixed, 0, n_bins.size)
-        bounds = np.linspace(0, n_bins.size, self._threads + 1).astype(int)
-        with ThreadPoolExecutor(self._threads) as pool:
-            parts = list(
-                pool.map(lambda k: kernels.best_trees(*fixed, bounds[k], bounds[k + 1]),
-                         range(self._threads))
-            )  # fmt: skip
+        below = kernels.prefix_sums(self._bins, self._width, signed)
+        tried = np.full((n_bins.size, self._width.size), np.nan)
+        offset, record = kernels.COARSE // 2, np.inf
+        if not complete:
+            offset = self._offset = (self._offset + 7) % kernels.COARSE
+        self._by_roots(lambda a, b: kernels.try_roots(*fixed, below, a, b, offset, tried))
+        if complete:
+            record = float(np.nanmax(tried))
+        parts = self._by_roots(lambda a, b: kernels.best_trees(*fixed, below, a, b, tried, record))
         edges, nodes, leaves = (np.concatenate(part) for part in zip(*parts, strict=True))
         return edges, nodes, leaves
+
+    def _by_roots(self, search: Callable[[int, int], Any]) -> list[Any]:
+        """``search(first, last)`` over the root features, in threads if it is worth it."""
+        bounds = np.linspace(0, self.binning.n_bins.size, self._threads + 1).astype(int).tolist()
+        if self._threads == 1:
+            return [search(*bounds)]
+        with ThreadPoolExecutor(self._threads) as pool:
+            return list(pool.map(search, bounds[:-1], bounds[1:]))
 
     def _deepen(
         self, nodes: IntArray, leaves: FloatArray, signed: FloatArray, depth: int
@@ -286,6 +312,8 @@ class ClassifierLearner:
         order = np.argsort(-edges, kind="stable")
         return Answer(float(edges[order[0]]), [votes[k] for k in order], margins[order])
 
+    propose = query
+
     def margins(self, hypotheses: Sequence[Any]) -> FloatArray:
         return evaluate(hypotheses, self.X) * self.labels
 
@@ -319,6 +347,8 @@ class FiniteLearner:
         order = np.argsort(-edges, kind="stable")[: self.n_answers]
         chosen = [self.hypotheses[k] for k in order]
         return Answer(float(edges[order[0]]), chosen, self.matrix[order])
+
+    propose = query
 
     def margins(self, hypotheses: Sequence[Any]) -> FloatArray:
         return self.matrix[[self._row[id(h)] for h in hypotheses]]
