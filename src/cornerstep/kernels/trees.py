@@ -71,7 +71,7 @@ def best_stumps(bins, n_bins, signed):
 
 @numba.njit(cache=True, nogil=True)
 def _move(bins, order, signed, starts, at, to, left):
-    """Let the left child have the bins up to ``to`` of the root's feature instead of up to ``at``."""
+    """Let the left child have the root's bins up to ``to`` instead of those up to ``at``."""
     sign = 1.0 if to > at else -1.0
     for k in range(starts[min(at, to) + 1], starts[max(at, to) + 1]):
         i = order[k]
@@ -113,7 +113,7 @@ def _best_splits(left, below, width, values):
 
 @numba.njit(cache=True, nogil=True)
 def prefix_sums(bins, width, signed):
-    """``below[b, g]``: the sum of ``signed`` over the examples whose feature g is in bins 0 .. b."""
+    """``below[b, g]``: the sum of ``signed`` over the examples with feature g in bins 0 .. b."""
     table = histograms(bins, signed, width.shape[0])
     for b in range(1, table.shape[0]):
         for g in range(table.shape[1]):
@@ -226,15 +226,25 @@ def best_trees(bins, order, starts, n_bins, width, signed, below, first, last, t
 
 
 @numba.njit(cache=True, nogil=True)
-def evaluate(rows, features, thresholds, leaves, out):
-    """``out[k, i]``: the leaf of tree k that row i falls into; ``x <= threshold`` goes left.
+def evaluate(columns, features, thresholds, leaves, out):
+    """``out[k, i]``: the leaf of tree k that example i falls into; ``x <= threshold`` goes left.
 
-    Trees are complete and stored as heaps: node v has children 2v + 1 and 2v + 2.
+    ``columns`` has a row a feature.  Trees are complete and stored as heaps: node v has children
+    2v + 1 and 2v + 2.
     """
     n_nodes = features.shape[1]
     for k in range(features.shape[0]):
-        for i in range(rows.shape[0]):
+        if n_nodes == 3:  # without branches
+            x0, x1, x2 = columns[features[k, 0]], columns[features[k, 1]], columns[features[k, 2]]
+            t0, t1, t2 = thresholds[k, 0], thresholds[k, 1], thresholds[k, 2]
+            a, b, c, e = leaves[k, 0], leaves[k, 1], leaves[k, 2], leaves[k, 3]
+            for i in range(columns.shape[1]):
+                left = a if x1[i] <= t1 else b
+                right = c if x2[i] <= t2 else e
+                out[k, i] = left if x0[i] <= t0 else right
+            continue
+        for i in range(columns.shape[1]):
             v = 0
             while v < n_nodes:
-                v = 2 * v + (1 if rows[i, features[k, v]] <= thresholds[k, v] else 2)
+                v = 2 * v + (1 if columns[features[k, v], i] <= thresholds[k, v] else 2)
             out[k, i] = leaves[k, v - n_nodes]

@@ -15,8 +15,8 @@ The image ``z = A w`` is kept, so that a round costs O(m) beside weak learner an
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,7 +25,8 @@ from cornerstep.optimiser.loop import Look, Move
 from cornerstep.optimiser.steps import Exact, OpenLoop
 from cornerstep.problems.boosting_pool import Ensemble, MarginRay, Pool, ShortStep
 from cornerstep.problems.soft_margin import SoftMargin
-from cornerstep.problems.soft_margin_master import Master, MasterSolution, Secondary, Start
+from cornerstep.problems.soft_margin_interior import Start
+from cornerstep.problems.soft_margin_master import Master, MasterSolution, Secondary
 from cornerstep.problems.weak_learners import Answer, WeakLearner
 from cornerstep.vectors import FloatArray, IntArray, SparseVector
 
@@ -36,12 +37,21 @@ SECONDARIES = ("lp", "entropic")
 _ADDED = 20  # hypotheses taken from one answer
 _ACCURACY = 0.2  # of the gap: how well MLPBoost's master is solved
 _EXACT = 1e-3  # of eps: how well the master of LPBoost and ERLPBoost is solved
-_STABLE = (0.9, 0.4)  # shares of the best distribution so far where the weak learner is asked
+_STABLE = (0.8, 0.5, 0.2)  # shares of the best distribution so far where the weak learner is asked
 _USEFUL = 0.25  # of the gap: what a further hypothesis may lack of the master's largest edge
 _IDLE = 0.25  # of the gap: what one may lack of it before it counts as idle
 _SURE = 0.5  # of the gap: the estimated gap at which a complete search follows
 _SINGLE = 1e-4  # the accuracy from which on margins at hand are kept in single precision
 _UNLIMITED = 2**31 - 1  # the simplex grows with the hypotheses
+
+
+class _Step(NamedTuple):
+    """A Frank-Wolfe step, not yet taken."""
+
+    image: FloatArray
+    size: float
+    kind: str
+    apply: Callable[[ActiveSet], None]
 
 
 class BoostingSolver:
@@ -107,9 +117,7 @@ class BoostingSolver:
 
     def _begin_at(self, margins: FloatArray) -> None:
         """All weight on one hypothesis."""
-        atom = self._atom(self.pool.number(margins))
-        self.active = ActiveSet(atom)
-        self._set_image(margins.copy())
+        self._take([self.pool.number(margins)], np.ones(1), margins.copy())
 
     def _begin_from(self, hypotheses: Sequence[Any], weights: FloatArray) -> None:
         margins = self.learner.margins(hypotheses)
@@ -118,20 +126,33 @@ class BoostingSolver:
         numbers = [self.pool.number(row) for row in margins]
         self._take(numbers, np.asarray(weights, dtype=np.float64), weights @ margins)
 
-    def _take(self, numbers: Iterable[int], weights: FloatArray, image: FloatArray) -> None:
+    def _take(
+        self, numbers: Sequence[int] | IntArray, weights: FloatArray, image: FloatArray
+    ) -> None:
         """Go to the ensemble with these weights."""
-        total = 0.0
-        active: ActiveSet | None = None
-        for number, weight in zip(numbers, weights, strict=True):
-            if weight > 0:
-                total += weight
-                if active is None:
-                    active = ActiveSet(self._atom(number))
-                else:
-                    active.towards(self._atom(number), weight / total)
-        assert active is not None
-        self.active = active
+        support = weights > 0
+        self._numbers, self._weights = np.asarray(numbers)[support], weights[support]
+        self._active: ActiveSet | None = None
         self._set_image(image)
+
+    def _make_active(self) -> ActiveSet:
+        """The active set of the ensemble; built when a step needs it, not after every master."""
+        if self._active is None:
+            total = 0.0
+            for number, weight in zip(self._numbers.tolist(), self._weights, strict=True):
+                total += weight
+                if self._active is None:
+                    self._active = ActiveSet(self._atom(number))
+                else:
+                    self._active.towards(self._atom(number), weight / total)
+        assert self._active is not None
+        return self._active
+
+    def _read_active(self) -> None:
+        """The ensemble, after a step changed the active set."""
+        active = self._make_active()
+        numbers = [int(atom.indices[0]) for atom in active.atoms]  # type: ignore[union-attr]
+        self._numbers, self._weights = np.array(numbers), active.weights.copy()
 
     @staticmethod
     def _atom(number: int) -> SparseVector:
@@ -141,7 +162,7 @@ class BoostingSolver:
     def _set_image(self, image: FloatArray) -> None:
         self.image = image
         self.g, self.gradient = self.problem.smoothed(image)
-        self._consider(self._active_numbers(), self.active.weights, image)
+        self._consider(self._numbers, self._weights, image)
 
     def _consider(
         self, numbers: Sequence[int] | IntArray, weights: FloatArray, image: FloatArray
@@ -154,9 +175,6 @@ class BoostingSolver:
             kept = np.asarray(numbers)[support].tolist()
             self.best = Ensemble(tuple(kept), weights[support], image)
             self._record()
-
-    def _active_numbers(self) -> tuple[int, ...]:
-        return tuple(int(atom.indices[0]) for atom in self.active.atoms)  # type: ignore[union-attr]
 
     def _record(self) -> None:
         """Keep the ensemble as a stage: all of the first rounds, then ever fewer."""
@@ -229,7 +247,7 @@ class BoostingSolver:
         gap = max(_SURE * (self.bound - self.soft_margin), self.problem.eps)
         if self._estimate < self.bound and self._estimate - self.soft_margin <= gap:
             self._make_sure()
-        return self._seen(self.g, self.problem.value(self.image), len(self.active))
+        return self._seen(self.g, self.problem.value(self.image), self._numbers.size)
 
     def _seen(self, g: float, soft_margin: float, n_hypotheses: int) -> Look:
         gap = max(self.bound - self.soft_margin, 0.0)
@@ -254,19 +272,22 @@ class BoostingSolver:
         self.rounds += 1
         if self.method in ("lpboost", "erlpboost"):
             return self._correct()
-        move = self._frank_wolfe_step()
+        step = self._frank_wolfe_step()
         if self.method == "mlpboost":
             numbers, weights, image = self._second_candidate()
-            if self.problem.smoothed(image)[0] > self.g:
+            if self.problem.smoothed(image)[0] > self.problem.smoothed(step.image)[0]:
                 self._take(numbers, weights, image)
                 return Move(1.0, "secondary")
             self._consider(numbers, weights, image)
-        return move
+        step.apply(self._make_active())
+        self._read_active()
+        self._set_image(step.image)
+        return Move(step.size, step.kind)
 
     def certify(self, point: Ensemble) -> Look:
         """Margins recomputed from the data, and the weak learner asked once more at the witness."""
-        self.best = point
         image = point.weights @ self.learner.margins(self.chosen(point))
+        self.best = point._replace(image=image)
         self.soft_margin = self.problem.value(image)
         self.witness = self.problem.admissible(self.witness)
         if self.learner.exact:
@@ -279,37 +300,36 @@ class BoostingSolver:
 
     # -- the steps -------------------------------------------------------------------------------
 
-    def _frank_wolfe_step(self) -> Move:
+    def _frank_wolfe_step(self) -> _Step:
         """Towards the vertex, or from the worst hypothesis of the active set to the better one."""
-        target = self.pool.row(self._vertex)
-        atom = self._atom(self._vertex)
+        target, atom = self.pool.row(self._vertex), self._atom(self._vertex)
         if self.step not in ("pairwise", "blended-pairwise"):
-            ray = MarginRay(self.problem, self.image, target - self.image)
-            size = min(self._rule.size(ray, 1.0, self.rounds - 1), 1.0)
-            self.active.towards(atom, size)
-            self._set_image(target.copy() if size >= 1 else self.image + size * ray.change)
-            return Move(size, "fw")
-        numbers = np.array(self._active_numbers())
-        images = self.pool.margins[np.searchsorted(self.pool.numbers, numbers)].astype(np.float64)
+            return self._step_towards(target, atom)
+        self._make_active()
+        self._read_active()  # its order of the hypotheses
+        images = self.pool.rows(self._numbers)
         edges = images @ self.gradient
-        worst, kind = int(np.argmin(edges)), "pairwise"
+        worst = int(np.argmin(edges))
         if self.step == "blended-pairwise":
             best = int(np.argmax(edges))
-            if edges[best] - edges[worst] >= self._edge - self.gradient @ self.image:
-                target, atom = images[best], self._atom(int(numbers[best]))
-            else:
-                ray = MarginRay(self.problem, self.image, target - self.image)
-                size = self._rule.size(ray, 1.0, self.rounds - 1)
-                self.active.towards(atom, size)
-                self._set_image(target.copy() if size >= 1 else self.image + size * ray.change)
-                return Move(size, "fw")
+            if edges[best] - edges[worst] < self._edge - self.gradient @ self.image:
+                return self._step_towards(target, atom)
+            target, atom = images[best], self._atom(int(self._numbers[best]))
         ray = MarginRay(self.problem, self.image, target - images[worst])
-        largest = float(self.active.weights[worst])
+        largest = float(self._weights[worst])
         size = self._rule.size(ray, largest, self.rounds - 1)
         drop = size >= largest * (1 - 1e-9)
-        self.active.shift(worst, atom, largest if drop else size, drop)
-        self._set_image(self.image + (largest if drop else size) * ray.change)
-        return Move(size, f"{kind}-drop" if drop else kind)
+        size = largest if drop else size
+        return _Step(
+            self.image + size * ray.change, size, "pairwise-drop" if drop else "pairwise",
+            lambda active: active.shift(worst, atom, size, drop),
+        )  # fmt: skip
+
+    def _step_towards(self, target: FloatArray, atom: SparseVector) -> _Step:
+        ray = MarginRay(self.problem, self.image, target - self.image)
+        size = min(self._rule.size(ray, 1.0, self.rounds - 1), 1.0)
+        image = target if size >= 1 else self.image + size * ray.change
+        return _Step(image, size, "fw", lambda active: active.towards(atom, size))
 
     def _correct(self) -> Move:
         """The best weights for all hypotheses so far, and the distribution to ask next."""
@@ -344,7 +364,7 @@ class BoostingSolver:
         useful = solution.edge - solution.edges <= _IDLE * gap
         in_use: list[int] = []
         if self.step in ("pairwise", "blended-pairwise"):  # they take weight off them
-            in_use = [*self._active_numbers(), *self.pool.numbers[solution.weights > 0]]
+            in_use = [*self._numbers, *self.pool.numbers[solution.weights > 0]]
         self.pool.age(useful, in_use)
 
     def _second_candidate(self) -> tuple[IntArray, FloatArray, FloatArray]:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cornerstep.problems.soft_margin import SoftMargin
-from cornerstep.vectors import FloatArray
+from cornerstep.vectors import FloatArray, IntArray
 
 _PATIENCE = 2  # rounds for which a hypothesis may be far from useful before it is dropped
 
@@ -80,6 +80,10 @@ class Pool:
     def row(self, number: int) -> FloatArray:
         """The margins of a hypothesis at hand."""
         return self._rows[int(np.searchsorted(self.numbers, number))].astype(np.float64)
+
+    def rows(self, numbers: IntArray) -> FloatArray:
+        """The margins of hypotheses at hand."""
+        return self._rows[np.searchsorted(self.numbers, numbers)].astype(np.float64)
 
     def age(self, useful: Any, in_use: Iterable[int]) -> None:
         """Drop hypotheses that were not useful for some rounds and are not in use."""

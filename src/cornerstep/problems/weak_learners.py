@@ -60,6 +60,7 @@ class Tree(NamedTuple):
 def evaluate(hypotheses: Sequence[Any], X: FloatArray) -> FloatArray:
     """``h(x_i)``, one row a hypothesis: trees, or objects that answer ``values(X)``."""
     out = np.empty((len(hypotheses), X.shape[0]))
+    columns = np.ascontiguousarray(X.T)
     by_size: dict[int, list[int]] = {}
     for k, hypothesis in enumerate(hypotheses):
         if isinstance(hypothesis, Tree):
@@ -70,7 +71,7 @@ def evaluate(hypotheses: Sequence[Any], X: FloatArray) -> FloatArray:
         chosen = [hypotheses[k] for k in members]
         features, thresholds, leaves = (np.array(part) for part in zip(*chosen, strict=True))
         part = np.empty((len(members), X.shape[0]))
-        kernels.evaluate(X, features, thresholds, leaves, part)
+        kernels.evaluate(columns, features, thresholds, leaves, part)
         out[members] = part
     return out
 
@@ -145,6 +146,7 @@ class TreeLearner:
         self.X, self.labels, self.binning, self.max_depth = X, labels, binning, max_depth
         self.exact = max_depth <= 2
         self._bins = binning.transform(X)
+        self._columns = np.ascontiguousarray(self._bins.T)
         n_bins = binning.n_bins
         self._width = np.array([int((n_bins > b).sum()) for b in range(n_bins.max())])
         self._order = np.argsort(self._bins.T, axis=1, kind="stable").astype(np.int32)
@@ -173,7 +175,7 @@ class TreeLearner:
         cuts = np.array([tree[0][:, 1] for tree in grown])
         values = np.array([tree[1] for tree in grown])
         margins = np.empty((len(grown), self.labels.size))
-        kernels.evaluate(self._bins, features, cuts, values, margins)
+        kernels.evaluate(self._columns, features, cuts, values, margins)
         margins *= self.labels
         found = margins @ distribution
         order = np.argsort(-found, kind="stable")
@@ -219,7 +221,7 @@ class TreeLearner:
         rest = depth - 2
         reached = np.empty((1, signed.size))
         kernels.evaluate(
-            self._bins, nodes[None, :, 0], nodes[None, :, 1], np.arange(4.0)[None], reached
+            self._columns, nodes[None, :, 0], nodes[None, :, 1], np.arange(4.0)[None], reached
         )
         heap = np.empty((2**depth - 1, 2), dtype=np.int64)
         values = np.empty(2**depth)
