@@ -2,7 +2,8 @@
 
 Whole pools; nu = 0.1 m, with --full all of 0.1, ..., 0.5 m, of which the published times are the
 averages.  Those are CPU seconds on their authors' machine, so ours are CPU seconds as well.
-A method that needs more than the limit (60 s, or --limit) is ended there.
+A method that needs more than the limit (60 s, with --full 10 s, or --limit) is ended there, and what
+it has certified by then is shown: all 390 runs of --full take less than an hour.
 """
 
 from __future__ import annotations
@@ -54,6 +55,7 @@ def _notes(rows: list[Row]) -> list[str]:
 def build(settings: Settings) -> Benchmark:
     """All methods on nu = 0.1 m, or on all five."""
     shares = SHARES if settings.full else SHARES[:1]
+    limit = settings.limit or (10.0 if settings.full else 60.0)
     return Benchmark(
         name="boosting",
         title=f"soft-margin boosting, exact depth-2 trees, eps = {EPS}: Table 4",
@@ -62,7 +64,7 @@ def build(settings: Settings) -> Benchmark:
             for name in SETS
             for nu in shares
         ),
-        solvers=tuple(solver(name, settings.limit or 60.0) for name in METHODS),
+        solvers=tuple(solver(name, limit) for name in METHODS),
         judge=judge,
         baseline="mlpboost",
         target=("gap", EPS),
