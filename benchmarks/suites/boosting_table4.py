@@ -2,8 +2,8 @@
 
 Whole pools; nu = 0.1 m, with --full all of 0.1, ..., 0.5 m, of which the published times are the
 averages.  Those are CPU seconds on their authors' machine, so ours are CPU seconds as well.
-A method that needs more than the limit (60 s, with --full 10 s, or --limit) is ended there, and what
-it has certified by then is shown: all 390 runs of --full take less than an hour.
+A method that needs more than the limit (60 s, with --full 10 s, or --limit) is ended there, and
+what it has certified by then is shown: all 390 runs of --full take less than an hour.
 """
 
 from __future__ import annotations
