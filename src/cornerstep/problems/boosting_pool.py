@@ -36,9 +36,7 @@ class Pool:
         self.numbers = np.empty(0, dtype=np.int64)  # those at hand
         self.idle = np.empty(0, dtype=np.int64)  # rounds without use
         self._rows = np.empty((64, n_examples), dtype=dtype)
-        self._known: dict[int, int] = {}
-        draws = np.random.RandomState(0).randint(2**62, size=n_examples, dtype=np.uint64)
-        self._multipliers = 2 * draws + np.uint64(1)
+        self._known: dict[bytes, int] = {}
 
     def __len__(self) -> int:
         return self.numbers.size
@@ -50,7 +48,7 @@ class Pool:
 
     def add(self, hypothesis: Any, margins: FloatArray) -> int | None:
         """Take a hypothesis in and answer its number; None if it is here already."""
-        key = self._key(margins)
+        key = _key(margins)
         if key in self._known:
             return None
         if len(self) == len(self._rows):
@@ -65,13 +63,7 @@ class Pool:
 
     def number(self, margins: FloatArray) -> int:
         """The number of a hypothesis at hand."""
-        return self._known[self._key(margins)]
-
-    def _key(self, margins: FloatArray) -> int:
-        """A hash of the margins, modulo 2**64."""
-        bits = np.ascontiguousarray(margins, dtype=np.float64).view(np.uint64)
-        mixed = (bits ^ (bits >> np.uint64(32))) * self._multipliers
-        return int((mixed ^ (mixed >> np.uint64(29))).sum(dtype=np.uint64))
+        return self._known[_key(margins)]
 
     def edges(self, distribution: FloatArray) -> FloatArray:
         """``A'd``."""
@@ -96,6 +88,13 @@ class Pool:
             first = int(np.argmax(leave))
             self._rows[first : stay.size] = self._rows[stay[first:]]
             self.numbers, self.idle = self.numbers[~leave], self.idle[~leave]
+
+
+def _key(margins: FloatArray) -> bytes:
+    """The margins as bytes; their signs, if they are -1 and 1."""
+    if (abs(margins) == 1.0).all():
+        return np.packbits(margins > 0).tobytes()
+    return margins.tobytes()
 
 
 class ShortStep:

@@ -210,7 +210,7 @@ class State:
             + (room - primal * guess.d) @ (zu + dual * guess.at_cap)
             + (s + primal * guess.slack) @ (w + dual * guess.w)
         )
-        centre = mu * (ahead / count / mu) ** 3
+        centre = mu * (ahead / count / mu) ** 2
         change = direction(
             centre - d * zl - guess.d * guess.at_zero,
             centre - room * zu + guess.d * guess.at_cap,
