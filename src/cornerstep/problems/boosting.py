@@ -5,7 +5,7 @@ edge of its answer bounds the optimum: ``max over w of rho(A w) <= max_j (A'd)_j
 P_nu.  The smallest edge so far is the bound, and ``bound - rho(A w)`` the duality gap of w.
 
 - *lpboost*: w maximises rho over the hypotheses so far, d is the dual solution;
-- *erlpboost*: w maximises g over the hypotheses so far, d is the gradient of g;
+- *erlpboost*: w maximises g over the hypotheses so far, d is the dual solution, the gradient of g;
 - *cerlpboost*: Frank-Wolfe steps on g;
 - *mlpboost*: a Frank-Wolfe step and a second candidate; the one with the larger g is the next w.
 
@@ -336,9 +336,8 @@ class BoostingSolver:
         solution = self._solve(_EXACT * self.problem.eps)
         self._take(self.pool.numbers, solution.weights, solution.image)
         self._drop_idle(solution)
-        entropic = self.method == "erlpboost"
-        self._ask_at = self.gradient if entropic else solution.distribution
-        return Move(1.0, "entropic" if entropic else "lp")
+        self._ask_at = solution.distribution
+        return Move(1.0, "entropic" if self.method == "erlpboost" else "lp")
 
     def _solve(self, target: float) -> MasterSolution:
         start = None
