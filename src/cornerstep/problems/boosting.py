@@ -36,7 +36,8 @@ SECONDARIES = ("lp", "entropic")
 
 _ADDED = 20  # hypotheses taken from one answer
 _ACCURACY = 0.2  # of the gap: how well MLPBoost's master is solved
-_EXACT = 1e-3  # of eps: how well the master of LPBoost and ERLPBoost is solved
+_EXACT = 1e-2  # of eps: how well the master of LPBoost and ERLPBoost is solved
+_NEAR = 0.05  # of the gap: from there on a master may start from the last one's weights
 _STABLE = (0.8, 0.5, 0.2)  # shares of the best distribution so far where the weak learner is asked
 _USEFUL = 0.25  # of the gap: what a further hypothesis may lack of the master's largest edge
 _IDLE = 0.25  # of the gap: what one may lack of it before it counts as idle
@@ -340,16 +341,17 @@ class BoostingSolver:
         return Move(1.0, "entropic" if self.method == "erlpboost" else "lp")
 
     def _solve(self, target: float) -> MasterSolution:
+        """The master, from the weights of the last one unless it must be solved far beyond them."""
         start = None
-        if self._solved is not None:
+        gap = self._estimate - self.soft_margin
+        if self._solved is not None and target > _NEAR * gap:
             numbers, weights = self._solved
             last = np.zeros(len(self.pool))
-            at = np.searchsorted(self.pool.numbers, numbers)
-            at = np.minimum(at, len(self.pool) - 1)
+            at = np.minimum(np.searchsorted(self.pool.numbers, numbers), len(self.pool) - 1)
             there = self.pool.numbers[at] == numbers
             last[at[there]] = weights[there]
             if last.sum() > 0.5:
-                start = Start(last, max(self._estimate - self.soft_margin, 2.0 * target))
+                start = Start(last, max(gap, 2.0 * target))
         solution = self.master.solve(self.pool.margins, max(target, 1e-12), start)
         self._solved = (self.pool.numbers, solution.weights)
         return solution
