@@ -1,5 +1,8 @@
 """Soft-margin boosting: all methods reach the optimum of the full matrix, truly certified."""
 
+import os
+import signal
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_iris
@@ -367,3 +370,32 @@ def test_plot_margins():
     X, y = load_iris(return_X_y=True)
     clf = SoftMarginBoostingClassifier(tol=0.1).fit(X, y)
     assert len(clf.plot_margins().get_lines()) == 6
+
+
+@pytest.mark.parametrize("presses", [(9,), (1,)])
+def test_ctrl_c_ends_all_machines_and_keeps_a_model(presses):
+    """Pressed in the second machine's rounds, or before the first round of the first one."""
+    X, y = load_iris(return_X_y=True)
+    calls = []
+
+    class Pressing(DecisionTreeClassifier):
+        def fit(self, X, y, sample_weight=None):
+            calls.append(len(X))
+            if len(calls) in presses:
+                os.kill(os.getpid(), signal.SIGINT)
+            return super().fit(X, y, sample_weight)
+
+    clf = SoftMarginBoostingClassifier(
+        "cerlpboost", nu=0.2, tol=1e-3, weak_learner=Pressing(max_depth=1), max_iter=6
+    )
+    clf.fit(X, y)
+    assert clf.status_ is Status.INTERRUPTED
+    assert len(calls) <= presses[0] + 6  # those to come were not trained
+    assert clf.gap_.shape == (3,)
+    assert (clf.soft_margin_ <= clf.bound_ + 1e-9).all()
+    assert clf.predict(X).shape == y.shape
+    assert clf.trace_[2]["iteration"][-1] == 0
+    for k in range(3):
+        margins = np.where(y == k, 1, -1) * clf.decision_function(X)[:, k]
+        problem = SoftMargin(np.ones(150), 30, 1e-3)
+        assert problem.value(margins) == pytest.approx(clf.soft_margin_[k])

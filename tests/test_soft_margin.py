@@ -183,3 +183,24 @@ def test_rounds_bound():
     problem = SoftMargin(np.ones(1000), 100, 0.01)
     assert problem.rounds_bound() == pytest.approx(32 * np.log(10) / 1e-4, abs=2)
     assert problem.eta == pytest.approx(2 * np.log(10) / 0.01)
+
+
+@pytest.mark.parametrize("eps", [0.3, 0.01, 1e-4])
+@pytest.mark.parametrize("gap", [0.01, 2.0])
+def test_ties_share_equally_however_steep_the_smoothing(eps, gap):
+    """Eight examples at -1, the others one step above: they share what the caps leave."""
+    m, nu = 215, 21.5
+    problem = SoftMargin(np.ones(m), nu, eps)
+    z = np.where(np.arange(m) < 8, -1.0, -1.0 + gap)
+    value, d = problem.smoothed(z)
+    if np.exp(-problem.eta * gap) < 1e-3:
+        expected = np.where(np.arange(m) < 8, 1 / nu, (1 - 8 / nu) / (m - 8))
+        np.testing.assert_allclose(d, expected, rtol=1e-10)
+    assert d.sum() == pytest.approx(1, abs=1e-12)
+    assert np.ptp(d[8:]) <= 1e-15
+    # the minimum: no other distribution does better
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        other = problem.admissible(d * rng.uniform(0.5, 1.5, m))
+        there = other @ z + other @ np.log(m * other) / problem.eta
+        assert value <= there + 1e-12

@@ -44,6 +44,22 @@ def brute_force(X, u, depth):
     return max(child(way) + child(~way) for way in ways)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_thresholds_that_are_passed_over_could_not_win(seed):
+    """More bins than are tried at first; an incomplete search is never better."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(70, 3))
+    y = np.where((X[:, 0] > 0) ^ (X[:, 1] > 0.3) ^ (rng.uniform(size=70) < 0.2), 1.0, -1.0)
+    d = rng.dirichlet(np.full(70, 0.3))
+    learner = learner_for(X, y)
+    answer = learner.query(d)
+    assert answer.largest
+    assert answer.edge == pytest.approx(brute_force(X, d * y, 2), abs=1e-12)
+    edges, _, _ = learner._search(d * y, 2, complete=False)
+    assert edges.max() <= answer.edge + 1e-12
+    assert learner_for(X, y, n_threads=2).query(d).edge == pytest.approx(answer.edge, abs=1e-12)
+
+
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10**6), st.integers(2, 14), st.integers(1, 4), st.sampled_from([1, 2]))
 def test_exact_trees_match_brute_force(seed, m, n_features, depth):

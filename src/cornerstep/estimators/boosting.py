@@ -4,24 +4,17 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
-from itertools import zip_longest
-from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import (
-    check_is_fitted,
-    has_fit_parameter,
-    validate_data,
-)
+from sklearn.utils.validation import validate_data
 
-from cornerstep.display import CertifiedDisplay, draw_margins
+from cornerstep.display import CertifiedDisplay
+from cornerstep.estimators.boosting_ensemble import TrainedEnsemble
 from cornerstep.estimators.boosting_machine import (
     Machine,
     Recipe,
@@ -29,17 +22,16 @@ from cornerstep.estimators.boosting_machine import (
     finite_learner,
     tree_learner,
 )
+from cornerstep.estimators.boosting_parameters import check_parameters, share_of_weight
 from cornerstep.estimators.targets import classes_and_labels, example_weights
 from cornerstep.optimiser.result import Status, Traces
-from cornerstep.problems.boosting import METHODS, SECONDARIES, STEPS
 from cornerstep.problems.weak_learners import Vote
 from cornerstep.vectors import FloatArray, IntArray
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
-
-class SoftMarginBoostingClassifier(CertifiedDisplay, ClassifierMixin, BaseEstimator):
+class SoftMarginBoostingClassifier(
+    TrainedEnsemble, CertifiedDisplay, ClassifierMixin, BaseEstimator
+):
     """``max over w in the simplex of min over d in P_nu of sum_ij d_i y_i h_j(x_i) w_j``, proven.
 
     The objective is the *soft margin* of the ensemble ``sum_j w_j h_j``: the mean margin of the nu
@@ -107,7 +99,8 @@ class SoftMarginBoostingClassifier(CertifiedDisplay, ClassifierMixin, BaseEstima
     feature_importances_ : array of shape (n_features,)
         Shares of the weighted gains in edge of the splits on each feature.
     status_ : Status
-        Why training stopped; the first machine that was not solved speaks for all.
+        Why training stopped; the first machine that was not solved speaks for all, and Ctrl-C,
+        which ends all of them, before any other.
     n_iter_ : int
     trace_ : Trace, or a list of them
     n_features_in_, feature_names_in_
@@ -122,7 +115,6 @@ class SoftMarginBoostingClassifier(CertifiedDisplay, ClassifierMixin, BaseEstima
     ('solved', True, True)
     """
 
-    _machines: list[Machine]
     _kind: str
     _reweighted: bool
 
@@ -175,7 +167,7 @@ class SoftMarginBoostingClassifier(CertifiedDisplay, ClassifierMixin, BaseEstima
         -------
         self
         """
-        self._check_parameters()
+        check_parameters(self)
         earlier = (self.classes_, self.n_features_in_) if hasattr(self, "_machines") else None
         X, labels, weights = self._check_data(X, y, sample_weight)
         starts: list[Any] = [None] * self._n_machines()
@@ -211,7 +203,7 @@ class SoftMarginBoostingClassifier(CertifiedDisplay, ClassifierMixin, BaseEstima
         -------
         self
         """
-        self._check_parameters()
+        check_parameters(self)
         X, labels, weights = self._check_data(X, y, sample_weight)
         members = list(np.ravel(np.asarray(getattr(estimators, "estimators_", estimators), object)))
         if not members or not all(hasattr(member, "classes_") for member in members):
@@ -231,34 +223,6 @@ class SoftMarginBoostingClassifier(CertifiedDisplay, ClassifierMixin, BaseEstima
     def _own_label(self, member: Any, k: int) -> Any:
         """What a member calls the k-th class."""
         return self.classes_[k] if np.isin(member.classes_, self.classes_).all() else k
-
-    def _check_parameters(self) -> None:
-        _one_of("method", self.method, METHODS)
-        _one_of("step", self.step, STEPS)
-        if not callable(self.secondary):
-            _one_of("secondary", self.secondary, (*SECONDARIES, "a callable"))
-        if isinstance(self.weak_learner, str):
-            _one_of("weak_learner", self.weak_learner, ("tree", "a scikit-learn classifier"))
-        elif not (hasattr(self.weak_learner, "fit") and hasattr(self.weak_learner, "predict")):
-            raise ValueError(
-                "weak_learner must be 'tree' or a scikit-learn classifier, "
-                f"got {self.weak_learner!r}"
-            )
-        elif not has_fit_parameter(self.weak_learner, "sample_weight"):
-            raise ValueError(
-                f"weak_learner must take sample_weight in fit, {self.weak_learner!r} does not"
-            )
-        if not _is_integer(self.max_depth, 1, 16):
-            raise ValueError(f"max_depth must be an integer from 1 to 16, got {self.max_depth!r}")
-        if not _is_integer(self.max_bins, 2, 65_535):
-            raise ValueError(f"max_bins must be an integer from 2 to 65535, got {self.max_bins!r}")
-        if not (isinstance(self.tol, Real) and 0 < self.tol < np.inf):
-            raise ValueError(f"tol must be a positive number, got {self.tol!r}")
-        share = isinstance(self.nu, Real) and not isinstance(self.nu, Integral) and 0 < self.nu <= 1
-        if not (share or _is_integer(self.nu, 1, np.inf)):
-            raise ValueError(
-                f"nu must be a share in (0, 1] or a count >= 1 given as an int, got {self.nu!r}"
-            )
 
     def _check_data(
         self, X: Any, y: Any, sample_weight: Any
@@ -292,41 +256,19 @@ class SoftMarginBoostingClassifier(CertifiedDisplay, ClassifierMixin, BaseEstima
     def _learner_kind(self) -> str:
         return "tree" if isinstance(self.weak_learner, str) else "classifier"
 
-    def _share(self, weights: FloatArray) -> float:
-        """Nu as a share of the total weight."""
-        if not isinstance(self.nu, Integral):
-            return float(self.nu)
-        total = float(weights.sum())
-        if self.nu > total * (1 + 1e-12):
-            raise ValueError(
-                f"nu must be at most the number of examples (their total weight), {total:g}, "
-                f"got {self.nu!r}"
-            )
-        return min(float(self.nu) / total, 1.0)
-
     def _train(
         self, builds: list[Any], X: FloatArray, labels: IntArray, weights: FloatArray, starts: Any
     ) -> None:
         """Train the machines and read off the attributes."""
-        begin = time.perf_counter()
         title = f"{type(self).__name__}, {self.method}"
         if not self.bound_is_exact_:
             title += " (the bound rests on the weak learner)"
         recipe = Recipe(
-            self.method, self.step, self.secondary, self._share(weights), float(self.tol),
-            self.max_iter, self.verbose, title,
+            self.method, self.step, self.secondary, share_of_weight(self.nu, weights),
+            float(self.tol), self.max_iter, self.verbose, title,
         )  # fmt: skip
-        machines: list[Machine] = []
         with self._threads():
-            for k, (build, start) in enumerate(zip(builds, starts, strict=True)):
-                positive = labels == (1 if len(builds) == 1 else k)
-                signs = np.where(positive, 1.0, -1.0)
-                left = self.time_limit
-                if left is not None and machines:
-                    left = max(left - (time.perf_counter() - begin), 0.0)
-                if any(machine.status is Status.INTERRUPTED for machine in machines):
-                    left = 0.0  # the classes that are left get a rough machine
-                machines.append(recipe.train(build, X, signs, weights, left, start))
+            machines = self._one_by_one(recipe, builds, X, labels, weights, starts)
         self._machines = machines
         single = len(machines) == 1
         self.estimators_ = [m.hypotheses for m in machines]
@@ -349,6 +291,8 @@ class SoftMarginBoostingClassifier(CertifiedDisplay, ClassifierMixin, BaseEstima
         self.n_iter_ = max(m.n_iter for m in machines)
         unsolved = [m.status for m in machines if m.status is not Status.SOLVED]
         self.status_ = unsolved[0] if unsolved else Status.SOLVED
+        if Status.INTERRUPTED in unsolved:
+            self.status_ = Status.INTERRUPTED
         self._importances = self._feature_importances(X, labels, weights)
         if self.status_ in (Status.ITERATION_LIMIT, Status.NO_PROGRESS):
             warnings.warn(
@@ -357,6 +301,39 @@ class SoftMarginBoostingClassifier(CertifiedDisplay, ClassifierMixin, BaseEstima
                 ConvergenceWarning,
                 stacklevel=3,
             )
+
+    def _one_by_one(
+        self,
+        recipe: Recipe,
+        builds: list[Any],
+        X: FloatArray,
+        labels: IntArray,
+        weights: FloatArray,
+        starts: list[Any],
+    ) -> list[Machine]:
+        """Train the machines within one time limit.
+
+        Ctrl-C ends all of them: those to come get the first hypothesis that they find.
+        """
+        begin = time.perf_counter()
+        machines: list[Machine] = []
+        interrupted = False
+        for k, (build, start) in enumerate(zip(builds, starts, strict=True)):
+            positive = labels == (1 if len(builds) == 1 else k)
+            signs = np.where(positive, 1.0, -1.0)
+            left = self.time_limit
+            if left is not None and machines:
+                left = max(left - (time.perf_counter() - begin), 0.0)
+            if not interrupted:
+                try:
+                    machines.append(recipe.train(build, X, signs, weights, left, start))
+                    interrupted = machines[-1].status is Status.INTERRUPTED
+                    continue
+                except KeyboardInterrupt:  # before the first round
+                    interrupted = True
+            machines.append(recipe.train(build, X, signs, weights, 0.0, start))
+            machines[-1].status = Status.INTERRUPTED
+        return machines
 
     def _feature_importances(
         self, X: FloatArray, labels: IntArray, weights: FloatArray
@@ -371,130 +348,6 @@ class SoftMarginBoostingClassifier(CertifiedDisplay, ClassifierMixin, BaseEstima
             total += part
         return total / len(self._machines)
 
-    @property
-    def feature_importances_(self) -> FloatArray:
-        """Shares of the weighted gains in edge of the splits on each feature.
-
-        For other weak learners than trees the weighted mean of theirs.
-        """
-        check_is_fitted(self)
-        if self._importances is None:
-            raise AttributeError("the weak learner has no feature_importances_")
-        return self._importances
-
-    def decision_function(self, X: Any) -> FloatArray:
-        """``sum_j w_j h_j(x)`` in [-1, 1]: for the second class, or a column for each class.
-
-        Parameters
-        ----------
-        X : array of shape (n, d)
-
-        Returns
-        -------
-        array of shape (n,) or (n, n_classes)
-        """
-        check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, order="C", reset=False)
-        return _join([machine.scores(X) for machine in self._machines])
-
-    def staged_decision_function(self, X: Any) -> Iterator[FloatArray]:
-        """The decision function of the best ensemble so far, round by round as it got better.
-
-        Later stages of long runs are thinned out; ``staged_rounds_`` says which rounds they are.
-
-        Parameters
-        ----------
-        X : array of shape (n, d)
-
-        Yields
-        ------
-        array of shape (n,) or (n, n_classes)
-        """
-        check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, order="C", reset=False)
-        last: list[Any] = [None] * len(self._machines)
-        for stage in zip_longest(*(machine.staged_scores(X) for machine in self._machines)):
-            last = [
-                new[1] if new is not None else old for new, old in zip(stage, last, strict=True)
-            ]
-            yield _join(last)
-
-    @property
-    def staged_rounds_(self) -> IntArray:
-        """The round of each stage (for more than two classes: of the longest machine)."""
-        check_is_fitted(self)
-        longest = max(self._machines, key=lambda machine: len(machine.stages))
-        return np.array([stage[0] for stage in longest.stages])
-
-    def predict(self, X: Any) -> npt.NDArray[Any]:
-        """The class with the largest score.
-
-        Parameters
-        ----------
-        X : array of shape (n, d)
-
-        Returns
-        -------
-        array of shape (n,)
-        """
-        return self._decide(self.decision_function(X))
-
-    def staged_predict(self, X: Any) -> Iterator[npt.NDArray[Any]]:
-        """The predictions of the best ensemble so far, stage by stage.
-
-        Parameters
-        ----------
-        X : array of shape (n, d)
-
-        Yields
-        ------
-        array of shape (n,)
-        """
-        for scores in self.staged_decision_function(X):
-            yield self._decide(scores)
-
-    def _decide(self, scores: FloatArray) -> npt.NDArray[Any]:
-        if scores.ndim == 1:
-            return self.classes_[(scores > 0).astype(np.int64)]
-        return self.classes_[scores.argmax(axis=1)]
-
-    def plot_margins(self, ax: Axes | None = None) -> Axes:
-        """Draw the distribution of the training margins and the soft margin; return the axes.
-
-        Parameters
-        ----------
-        ax : matplotlib axes, optional
-
-        Returns
-        -------
-        matplotlib axes
-        """
-        check_is_fitted(self)
-        names = [""] if len(self._machines) == 1 else [f", {name}" for name in self.classes_]
-        machines = dict(zip(names, self._machines, strict=True))
-        ax = draw_margins({f"margins{name}": m.margins for name, m in machines.items()}, ax)
-        for line, machine in zip(ax.get_lines()[-len(machines) :], self._machines, strict=True):
-            text = f"soft margin {machine.soft_margin:.3f}, bound {machine.bound:.3f}"
-            ax.axvspan(machine.soft_margin, machine.bound, color=line.get_color(), alpha=0.3)
-            ax.axvline(machine.soft_margin, color=line.get_color(), linestyle="--", label=text)
-        ax.legend()
-        return ax
-
-
-def _one_of(name: str, value: Any, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(choices)}, got {value!r}")
-
-
-def _is_integer(value: Any, least: float, most: float) -> bool:
-    return (
-        isinstance(value, Integral) and not isinstance(value, bool) and least <= int(value) <= most
-    )
-
 
 def _scalar_or_array(values: list[float]) -> Any:
     return float(values[0]) if len(values) == 1 else np.array(values)
-
-
-def _join(scores: list[FloatArray]) -> FloatArray:
-    return scores[0] if len(scores) == 1 else np.column_stack(scores)

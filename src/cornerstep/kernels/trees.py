@@ -3,11 +3,12 @@
 The edge of a tree with leaves in {-1, 1} is ``sum over leaves |sum of the signed weights in it|``,
 the signed weight of an example being ``u_i = d_i y_i``.  For a split of a node with total T and
 left part P it is ``|P| + |T - P| = max(|T|, 2P - T, T - 2P)``: the largest and the smallest prefix
-sum of a feature's histogram decide.  For a depth-2 tree the root's threshold sweeps over the bins
-and moves examples from one histogram to the other.
+sum of a feature's histogram decide.  For a depth-2 tree the root's threshold moves over the bins,
+and examples move in and out of the histogram of the left child; the right child's is the rest.
 
-Moving examples of total ``|u|`` M changes the best value of a root's threshold by at most 2M, so
-thresholds that cannot win are passed over: the answer stays exact.
+Moving examples of total ``|u|`` M changes the best value of a root's threshold by at most 2M.  So
+some thresholds of every root are tried first, and between two of them only those that could beat
+the best tree of all roots: the answer stays exact.
 
 Bins are ``uint16``, one row an example, features in the order of falling numbers of bins;
 ``width[b]`` is the number of features with more than b bins.
@@ -18,7 +19,7 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-_COARSE = 12  # bins between the thresholds that are tried first
+COARSE = 16  # bins between the thresholds of a root that are tried first
 
 
 @numba.njit(cache=True, nogil=True)
@@ -33,39 +34,17 @@ def histograms(bins, signed, n_slots):
 
 
 @numba.njit(cache=True, nogil=True)
-def _best_split_value(table, width, scratch):
-    """The largest ``|P| + |T - P|`` over all features and thresholds."""
-    n_features = table.shape[1]
-    prefix, highest, lowest = scratch[0], scratch[1], scratch[2]
-    for g in range(n_features):
-        prefix[g] = 0.0
-        highest[g] = 0.0
-        lowest[g] = 0.0
-    for b in range(table.shape[0]):
-        for g in range(width[b]):
-            p = prefix[g] + table[b, g]
-            prefix[g] = p
-            highest[g] = p if p > highest[g] else highest[g]
-            lowest[g] = p if p < lowest[g] else lowest[g]
-    best = 0.0
-    for g in range(n_features):
-        value = max(2.0 * highest[g] - prefix[g], prefix[g] - 2.0 * lowest[g])
-        best = max(best, value)
-    return best
-
-
-@numba.njit(cache=True, nogil=True)
-def _best_split(table, g, n_bins):
-    """Threshold, left and right total of the best split of feature g, and its value."""
-    total = table[:, g].sum()
+def _best_split(column, n_bins):
+    """Threshold of the best split of one feature's histogram, its two leaves, its value."""
+    total = column.sum()
     best, cut, left = -1.0, 0, 0.0
     p = 0.0
     for b in range(max(n_bins - 1, 1)):
-        p += table[b, g]
+        p += column[b]
         value = abs(p) + abs(total - p)
         if value > best:
             best, cut, left = value, b, p
-    return cut, left, total - left, best
+    return cut, 1.0 if left >= 0 else -1.0, 1.0 if total - left >= 0 else -1.0, best
 
 
 @numba.njit(cache=True, nogil=True)
@@ -85,50 +64,114 @@ def best_stumps(bins, n_bins, signed):
     nodes = np.empty((n_features, 1, 2), np.int64)
     leaves = np.empty((n_features, 2))
     for g in range(n_features):
-        cut, left, right, edges[g] = _best_split(table, g, n_bins[g])
         nodes[g, 0, 0] = g
-        nodes[g, 0, 1] = cut
-        leaves[g, 0] = 1.0 if left >= 0 else -1.0
-        leaves[g, 1] = 1.0 if right >= 0 else -1.0
+        nodes[g, 0, 1], leaves[g, 0], leaves[g, 1], edges[g] = _best_split(table[:, g], n_bins[g])
     return edges, nodes, leaves
 
 
 @numba.njit(cache=True, nogil=True)
-def _move(bins, order, signed, start, stop, left, right):
-    """Move examples ``order[start:stop]`` from the right to the left; return their ``sum |u|``."""
-    moved = 0.0
-    for k in range(start, stop):
+def _move(bins, order, signed, starts, at, to, left):
+    """Let the left child have the root's bins up to ``to`` instead of those up to ``at``."""
+    sign = 1.0 if to > at else -1.0
+    for k in range(starts[min(at, to) + 1], starts[max(at, to) + 1]):
         i = order[k]
-        u = signed[i]
+        u = sign * signed[i]
         if u != 0.0:
-            moved += abs(u)
             for g in range(bins.shape[1]):
-                b = bins[i, g]
-                left[b, g] += u
-                right[b, g] -= u
-    return moved
+                left[bins[i, g], g] += u
 
 
 @numba.njit(cache=True, nogil=True)
-def _children(table, n_bins, nodes, leaves):
-    """Write the best split of a child: its node and its two leaves."""
-    best = -1.0
-    for g in range(table.shape[1]):
-        cut, left, right, value = _best_split(table, g, n_bins[g])
-        if value > best:
-            best = value
-            nodes[0] = g
-            nodes[1] = cut
-            leaves[0] = 1.0 if left >= 0 else -1.0
-            leaves[1] = 1.0 if right >= 0 else -1.0
-    return best
+def _best_splits(left, below, width, values):
+    """``values[0, g]``, ``values[1, g]``: the best split of the left and the right child by g.
+
+    ``below[b, g]`` is the prefix sum over all examples.  Returns the sum of the best two.
+    """
+    n_features = left.shape[1]
+    prefix = np.zeros(n_features)
+    high, low = np.zeros(n_features), np.zeros(n_features)
+    high_right, low_right = np.zeros(n_features), np.zeros(n_features)
+    for b in range(left.shape[0]):
+        for g in range(width[b]):
+            p = prefix[g] + left[b, g]
+            prefix[g] = p
+            high[g] = p if p > high[g] else high[g]
+            low[g] = p if p < low[g] else low[g]
+        for g in range(width[b]):
+            p = below[b, g] - prefix[g]
+            high_right[g] = p if p > high_right[g] else high_right[g]
+            low_right[g] = p if p < low_right[g] else low_right[g]
+    best_left = best_right = 0.0
+    for g in range(n_features):
+        total, rest = prefix[g], below[-1, g] - prefix[g]
+        values[0, g] = max(2.0 * high[g] - total, total - 2.0 * low[g])
+        values[1, g] = max(2.0 * high_right[g] - rest, rest - 2.0 * low_right[g])
+        best_left = max(best_left, values[0, g])
+        best_right = max(best_right, values[1, g])
+    return best_left + best_right
 
 
 @numba.njit(cache=True, nogil=True)
-def best_trees(bins, order, starts, n_bins, width, signed, first, last):
-    """The depth-2 tree of largest edge for every root feature in ``first .. last - 1``.
+def prefix_sums(bins, width, signed):
+    """``below[b, g]``: the sum of ``signed`` over the examples with feature g in bins 0 .. b."""
+    table = histograms(bins, signed, width.shape[0])
+    for b in range(1, table.shape[0]):
+        for g in range(table.shape[1]):
+            table[b, g] += table[b - 1, g]
+    return table
 
-    ``order[f]`` sorts the examples by feature f, ``starts[f, b]`` is where bin b begins in it.
+
+@numba.njit(cache=True, nogil=True)
+def try_roots(bins, order, starts, n_bins, width, signed, below, first, last, offset, tried):
+    """``tried[f, t]`` for some thresholds t of roots ``first .. last - 1``: the best tree's edge.
+
+    They are the first, the last, and every COARSE-th from ``offset`` on.
+    """
+    left = np.empty_like(below)
+    values = np.empty((2, below.shape[1]))
+    for f in range(first, last):
+        left[:] = 0.0
+        at = -1
+        cuts = max(n_bins[f] - 1, 1)
+        for t in range(cuts):
+            if t % COARSE == offset or t == cuts - 1 or t == 0:
+                _move(bins, order[f], signed, starts[f], at, t, left)
+                at = t
+                tried[f, t] = _best_splits(left, below, width, values)
+
+
+@numba.njit(cache=True, nogil=True)
+def _most_promising(tried, mass, t0, t1):
+    """The threshold strictly between two tried ones that could have the largest edge, and it."""
+    best, where = -1.0, t0
+    for t in range(t0 + 1, t1):
+        bound = min(
+            tried[t0] + 2.0 * (mass[t + 1] - mass[t0 + 1]),
+            tried[t1] + 2.0 * (mass[t1 + 1] - mass[t + 1]),
+        )
+        if bound > best:
+            best, where = bound, t
+    return where, best
+
+
+@numba.njit(cache=True, nogil=True)
+def _write_child(left, below, n_bins, g, of_left, node, leaves):
+    """Write the best split of a child by feature g: its node and its two leaves."""
+    table = left[:, g].copy()
+    if not of_left:
+        for b in range(table.size):
+            table[b] = below[b, g] - (below[b - 1, g] if b else 0.0) - left[b, g]
+    node[0] = g
+    node[1], leaves[0], leaves[1], _ = _best_split(table, n_bins[g])
+
+
+@numba.njit(cache=True, nogil=True)
+def best_trees(bins, order, starts, n_bins, width, signed, below, first, last, tried, record):
+    """A depth-2 tree of large edge for every root feature in ``first .. last - 1``.
+
+    The largest over all roots is exact.  ``order[f]`` sorts the examples by feature f,
+    ``starts[f, b]`` is where bin b begins in it; ``tried`` is what :func:`try_roots` found, NaN
+    elsewhere, and ``record`` the largest of it.
 
     Returns
     -------
@@ -137,74 +180,71 @@ def best_trees(bins, order, starts, n_bins, width, signed, first, last):
         Feature and threshold of the root, the left and the right child.
     leaves : array of shape (last - first, 4)
     """
-    n_features = bins.shape[1]
-    total = histograms(bins, signed, width.shape[0])
-    left, right = np.empty_like(total), np.empty_like(total)
-    scratch = np.empty((3, n_features))
+    left = np.empty_like(below)
+    values = np.empty((2, below.shape[1]))
     edges = np.empty(last - first)
     nodes = np.empty((last - first, 3, 2), np.int64)
     leaves = np.empty((last - first, 4))
+    mass = np.zeros(width.shape[0] + 1)  # sum |u| of the bins below
     for f in range(first, last):
         cuts = max(n_bins[f] - 1, 1)
-        n_coarse = (cuts - 1) // _COARSE + 1
-        values = np.full(n_coarse + 1, np.inf)
-        mass = np.zeros(cuts + 1)  # sum |u| of the bins below
         best, cut = -1.0, 0
-        left[:] = 0.0
-        right[:] = total
         for t in range(cuts):
-            moved = _move(bins, order[f], signed, starts[f, t], starts[f, t + 1], left, right)
-            mass[t + 1] = mass[t] + moved
-            if t % _COARSE == 0:
-                value = _best_split_value(left, width, scratch)
-                value += _best_split_value(right, width, scratch)
-                values[t // _COARSE] = value
-                if value > best:
-                    best, cut = value, t
+            mass[t + 1] = mass[t]
+            for k in range(starts[f, t], starts[f, t + 1]):
+                mass[t + 1] += abs(signed[order[f, k]])
+            if tried[f, t] > best:
+                best, cut = tried[f, t], t
         left[:] = 0.0
-        right[:] = total
-        known = values[0]  # the value at the last threshold tried, at mass `at`
-        at = mass[1]
-        reached = 0  # bins below are on the left
-        for t in range(cuts):
-            if t % _COARSE == 0:
-                known, at = values[t // _COARSE], mass[t + 1]
+        at = -1
+        t0 = 0
+        while t0 < cuts - 1:
+            t1 = t0 + 1
+            while np.isnan(tried[f, t1]):
+                t1 += 1
+            t, bound = _most_promising(tried[f], mass, t0, t1)
+            if bound <= max(best, record):
+                t0 = t1
                 continue
-            after = (t // _COARSE + 1) * _COARSE
-            bound = known + 2.0 * (mass[t + 1] - at)
-            if after < cuts:
-                ahead = values[after // _COARSE] + 2.0 * (mass[after + 1] - mass[t + 1])
-                bound = min(bound, ahead)
-            if bound <= best or mass[t + 1] == at:
-                continue
-            _move(bins, order[f], signed, starts[f, reached], starts[f, t + 1], left, right)
-            reached = t + 1
-            value = _best_split_value(left, width, scratch)
-            value += _best_split_value(right, width, scratch)
-            known, at = value, mass[t + 1]
-            if value > best:
-                best, cut = value, t
-        left[:] = 0.0
-        right[:] = total
-        _move(bins, order[f], signed, starts[f, 0], starts[f, cut + 1], left, right)
+            _move(bins, order[f], signed, starts[f], at, t, left)
+            at = t
+            tried[f, t] = _best_splits(left, below, width, values)
+            if tried[f, t] > best:
+                best, cut = tried[f, t], t
+        _move(bins, order[f], signed, starts[f], at, cut, left)
         k = f - first
+        edges[k] = _best_splits(left, below, width, values)
         nodes[k, 0, 0] = f
         nodes[k, 0, 1] = cut
-        edges[k] = _children(left, n_bins, nodes[k, 1], leaves[k, :2])
-        edges[k] += _children(right, n_bins, nodes[k, 2], leaves[k, 2:])
+        for child in range(2):
+            g = np.argmax(values[child])
+            _write_child(
+                left, below, n_bins, g, child == 0,
+                nodes[k, 1 + child], leaves[k, 2 * child : 2 * child + 2],
+            )  # fmt: skip
     return edges, nodes, leaves
 
 
 @numba.njit(cache=True, nogil=True)
-def evaluate(rows, features, thresholds, leaves, out):
-    """``out[k, i]``: the leaf of tree k that row i falls into; ``x <= threshold`` goes left.
+def evaluate(columns, features, thresholds, leaves, out):
+    """``out[k, i]``: the leaf of tree k that example i falls into; ``x <= threshold`` goes left.
 
-    Trees are complete and stored as heaps: node v has children 2v + 1 and 2v + 2.
+    ``columns`` has a row a feature.  Trees are complete and stored as heaps: node v has children
+    2v + 1 and 2v + 2.
     """
     n_nodes = features.shape[1]
     for k in range(features.shape[0]):
-        for i in range(rows.shape[0]):
+        if n_nodes == 3:  # without branches
+            x0, x1, x2 = columns[features[k, 0]], columns[features[k, 1]], columns[features[k, 2]]
+            t0, t1, t2 = thresholds[k, 0], thresholds[k, 1], thresholds[k, 2]
+            a, b, c, e = leaves[k, 0], leaves[k, 1], leaves[k, 2], leaves[k, 3]
+            for i in range(columns.shape[1]):
+                left = a if x1[i] <= t1 else b
+                right = c if x2[i] <= t2 else e
+                out[k, i] = left if x0[i] <= t0 else right
+            continue
+        for i in range(columns.shape[1]):
             v = 0
             while v < n_nodes:
-                v = 2 * v + (1 if rows[i, features[k, v]] <= thresholds[k, v] else 2)
+                v = 2 * v + (1 if columns[features[k, v], i] <= thresholds[k, v] else 2)
             out[k, i] = leaves[k, v - n_nodes]

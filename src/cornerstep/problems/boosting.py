@@ -5,7 +5,7 @@ edge of its answer bounds the optimum: ``max over w of rho(A w) <= max_j (A'd)_j
 P_nu.  The smallest edge so far is the bound, and ``bound - rho(A w)`` the duality gap of w.
 
 - *lpboost*: w maximises rho over the hypotheses so far, d is the dual solution;
-- *erlpboost*: w maximises g over the hypotheses so far, d is the gradient of g;
+- *erlpboost*: w maximises g over the hypotheses so far, d is the dual solution, the gradient of g;
 - *cerlpboost*: Frank-Wolfe steps on g;
 - *mlpboost*: a Frank-Wolfe step and a second candidate; the one with the larger g is the next w.
 
@@ -15,8 +15,8 @@ The image ``z = A w`` is kept, so that a round costs O(m) beside weak learner an
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from cornerstep.optimiser.loop import Look, Move
 from cornerstep.optimiser.steps import Exact, OpenLoop
 from cornerstep.problems.boosting_pool import Ensemble, MarginRay, Pool, ShortStep
 from cornerstep.problems.soft_margin import SoftMargin
+from cornerstep.problems.soft_margin_interior import Start
 from cornerstep.problems.soft_margin_master import Master, MasterSolution, Secondary
 from cornerstep.problems.weak_learners import Answer, WeakLearner
 from cornerstep.vectors import FloatArray, IntArray, SparseVector
@@ -35,11 +36,23 @@ SECONDARIES = ("lp", "entropic")
 
 _ADDED = 20  # hypotheses taken from one answer
 _ACCURACY = 0.2  # of the gap: how well MLPBoost's master is solved
-_EXACT = 1e-3  # of eps: how well the master of LPBoost and ERLPBoost is solved
-_STABLE = (0.9, 0.4)  # shares of the best distribution so far where the weak learner is asked
+_EXACT = 1e-2  # of eps: how well the master of LPBoost and ERLPBoost is solved
+_NEAR = 0.05  # of the gap: from there on a master may start from the last one's weights
+_STABLE = (0.8, 0.5, 0.2)  # shares of the best distribution so far where the weak learner is asked
 _USEFUL = 0.25  # of the gap: what a further hypothesis may lack of the master's largest edge
 _IDLE = 0.25  # of the gap: what one may lack of it before it counts as idle
+_SURE = 0.5  # of the gap: the estimated gap at which a complete search follows
+_SINGLE = 1e-4  # the accuracy from which on margins at hand are kept in single precision
 _UNLIMITED = 2**31 - 1  # the simplex grows with the hypotheses
+
+
+class _Step(NamedTuple):
+    """A Frank-Wolfe step, not yet taken."""
+
+    image: FloatArray
+    size: float
+    kind: str
+    apply: Callable[[ActiveSet], None]
 
 
 class BoostingSolver:
@@ -72,9 +85,10 @@ class BoostingSolver:
         start: tuple[Sequence[Any], FloatArray] | None = None,
     ) -> None:
         self.problem, self.learner, self.method, self.step = problem, learner, method, step
-        self.pool = Pool(problem.size)
+        self.pool = Pool(problem.size, np.float32 if problem.eps >= _SINGLE else np.float64)
         self.bound = math.inf
         self.witness = problem.prior
+        self._estimate, self._candidate = math.inf, problem.prior  # by incomplete searches
         self.oracle_calls = 0
         self.rounds = 0
         self._improved = False
@@ -85,6 +99,7 @@ class BoostingSolver:
         self.master = Master(problem, entropic)
         self._secondary = secondary
         self._accuracy = _ACCURACY
+        self._solved: tuple[IntArray, FloatArray] | None = None
         self._rule: Any = Exact()
         if step == "short":
             self._rule = ShortStep(problem.eta)
@@ -97,16 +112,13 @@ class BoostingSolver:
         else:
             self._begin_from(*start)
         self._ask_at: FloatArray | None = None
-        self._below = -1.0
         self._edge = answer.edge
 
     # -- the state ------------------------------------------------------------------------------
 
     def _begin_at(self, margins: FloatArray) -> None:
         """All weight on one hypothesis."""
-        atom = self._atom(self.pool.number(margins))
-        self.active = ActiveSet(atom)
-        self._set_image(margins.copy())
+        self._take([self.pool.number(margins)], np.ones(1), margins.copy())
 
     def _begin_from(self, hypotheses: Sequence[Any], weights: FloatArray) -> None:
         margins = self.learner.margins(hypotheses)
@@ -115,20 +127,33 @@ class BoostingSolver:
         numbers = [self.pool.number(row) for row in margins]
         self._take(numbers, np.asarray(weights, dtype=np.float64), weights @ margins)
 
-    def _take(self, numbers: Iterable[int], weights: FloatArray, image: FloatArray) -> None:
+    def _take(
+        self, numbers: Sequence[int] | IntArray, weights: FloatArray, image: FloatArray
+    ) -> None:
         """Go to the ensemble with these weights."""
-        total = 0.0
-        active: ActiveSet | None = None
-        for number, weight in zip(numbers, weights, strict=True):
-            if weight > 0:
-                total += weight
-                if active is None:
-                    active = ActiveSet(self._atom(number))
-                else:
-                    active.towards(self._atom(number), weight / total)
-        assert active is not None
-        self.active = active
+        support = weights > 0
+        self._numbers, self._weights = np.asarray(numbers)[support], weights[support]
+        self._active: ActiveSet | None = None
         self._set_image(image)
+
+    def _make_active(self) -> ActiveSet:
+        """The active set of the ensemble; built when a step needs it, not after every master."""
+        if self._active is None:
+            total = 0.0
+            for number, weight in zip(self._numbers.tolist(), self._weights, strict=True):
+                total += weight
+                if self._active is None:
+                    self._active = ActiveSet(self._atom(number))
+                else:
+                    self._active.towards(self._atom(number), weight / total)
+        assert self._active is not None
+        return self._active
+
+    def _read_active(self) -> None:
+        """The ensemble, after a step changed the active set."""
+        active = self._make_active()
+        numbers = [int(atom.indices[0]) for atom in active.atoms]  # type: ignore[union-attr]
+        self._numbers, self._weights = np.array(numbers), active.weights.copy()
 
     @staticmethod
     def _atom(number: int) -> SparseVector:
@@ -138,7 +163,7 @@ class BoostingSolver:
     def _set_image(self, image: FloatArray) -> None:
         self.image = image
         self.g, self.gradient = self.problem.smoothed(image)
-        self._consider(self._active_numbers(), self.active.weights, image)
+        self._consider(self._numbers, self._weights, image)
 
     def _consider(
         self, numbers: Sequence[int] | IntArray, weights: FloatArray, image: FloatArray
@@ -151,9 +176,6 @@ class BoostingSolver:
             kept = np.asarray(numbers)[support].tolist()
             self.best = Ensemble(tuple(kept), weights[support], image)
             self._record()
-
-    def _active_numbers(self) -> tuple[int, ...]:
-        return tuple(int(atom.indices[0]) for atom in self.active.atoms)  # type: ignore[union-attr]
 
     def _record(self) -> None:
         """Keep the ensemble as a stage: all of the first rounds, then ever fewer."""
@@ -177,23 +199,43 @@ class BoostingSolver:
 
     # -- the weak learner -----------------------------------------------------------------------
 
-    def _ask(
-        self, distribution: FloatArray, at: FloatArray | None = None, below: float = -1.0
-    ) -> Answer:
-        """Ask the weak learner; keep its best answer, and others of edge > ``below`` at ``at``."""
+    def _ask(self, distribution: FloatArray) -> Answer:
+        """Ask the weak learner for the largest edge, which is a bound; keep its answers."""
         answer = self.learner.query(distribution)
-        self.oracle_calls += 1
-        edge = answer.edge
-        if not self.learner.exact and len(self.pool):
-            edge = max(edge, float((self.pool.margins @ distribution).max()))
-        if edge < self.bound:
-            self.bound, self.witness = edge, distribution
-            self._improved = True
-        edges = answer.margins @ (distribution if at is None else at)
+        self._learn(answer, distribution)
+        for hypothesis, margins in zip(answer.hypotheses[:_ADDED], answer.margins, strict=False):
+            self._improved |= self.pool.add(hypothesis, margins) is not None
+        return answer
+
+    def _collect(self, distribution: FloatArray, at: FloatArray, below: float) -> None:
+        """Hypotheses for the master: the best, and others of edge > ``below`` at ``at``."""
+        answer = self.learner.propose(distribution)
+        self._learn(answer, distribution)
+        edges = answer.margins @ at
         for k, hypothesis in enumerate(answer.hypotheses[:_ADDED]):
             if k == 0 or edges[k] > below:
                 self._improved |= self.pool.add(hypothesis, answer.margins[k]) is not None
-        return answer
+
+    def _learn(self, answer: Answer, distribution: FloatArray) -> None:
+        """What an answer says about the optimum."""
+        self.oracle_calls += 1
+        edge = answer.edge
+        if not self.learner.exact and len(self.pool):
+            edge = max(edge, float(self.pool.edges(distribution).max()))
+        if edge < self._estimate:
+            self._estimate, self._candidate = edge, distribution
+            self._improved = True
+        if answer.largest and edge < self.bound:
+            self.bound, self.witness = edge, distribution
+            self._improved = True
+
+    def _make_sure(self) -> None:
+        """Search completely where the largest edge seems to be smallest."""
+        edge = self._ask(self._candidate).edge
+        if self.bound < edge:
+            self._estimate, self._candidate = self.bound, self.witness
+        else:
+            self._estimate = edge
 
     # -- the loop's three verbs ------------------------------------------------------------------
 
@@ -201,9 +243,12 @@ class BoostingSolver:
         if self.method in ("cerlpboost", "mlpboost"):
             self._look_along_gradient()
         elif self._ask_at is not None:
-            self._edge = self._ask(self._ask_at, below=self._below).edge
+            self._edge = self._ask(self._ask_at).edge
             self._ask_at = None
-        return self._seen(self.g, self.problem.value(self.image), len(self.active))
+        gap = max(_SURE * (self.bound - self.soft_margin), self.problem.eps)
+        if self._estimate < self.bound and self._estimate - self.soft_margin <= gap:
+            self._make_sure()
+        return self._seen(self.g, self.problem.value(self.image), self._numbers.size)
 
     def _seen(self, g: float, soft_margin: float, n_hypotheses: int) -> Look:
         gap = max(self.bound - self.soft_margin, 0.0)
@@ -216,10 +261,10 @@ class BoostingSolver:
         The rate only needs an edge no less than the bound; a known hypothesis that has it spares
         MLPBoost the weak learner, which its second candidate asks elsewhere.
         """
-        edges = self.pool.margins @ self.gradient
+        edges = self.pool.edges(self.gradient)
         if self.method == "cerlpboost" or edges.max() < self.bound:
             self._ask(self.gradient)
-            edges = self.pool.margins @ self.gradient
+            edges = self.pool.edges(self.gradient)
         k = int(np.argmax(edges))
         self._edge = float(edges[k])
         self._vertex = int(self.pool.numbers[k])
@@ -228,100 +273,117 @@ class BoostingSolver:
         self.rounds += 1
         if self.method in ("lpboost", "erlpboost"):
             return self._correct()
-        move = self._frank_wolfe_step()
+        step = self._frank_wolfe_step()
         if self.method == "mlpboost":
             numbers, weights, image = self._second_candidate()
-            if self.problem.smoothed(image)[0] > self.g:
+            if self.problem.smoothed(image)[0] > self.problem.smoothed(step.image)[0]:
                 self._take(numbers, weights, image)
                 return Move(1.0, "secondary")
             self._consider(numbers, weights, image)
-        return move
+        step.apply(self._make_active())
+        self._read_active()
+        self._set_image(step.image)
+        return Move(step.size, step.kind)
 
     def certify(self, point: Ensemble) -> Look:
         """Margins recomputed from the data, and the weak learner asked once more at the witness."""
-        self.best = point
         image = point.weights @ self.learner.margins(self.chosen(point))
+        self.best = point._replace(image=image)
         self.soft_margin = self.problem.value(image)
         self.witness = self.problem.admissible(self.witness)
         if self.learner.exact:
             self.bound = self.learner.query(self.witness).edge
+            if self._estimate < self.bound:
+                d = self.problem.admissible(self._candidate)
+                if (edge := self.learner.query(d).edge) < self.bound:
+                    self.bound, self.witness = edge, d
         return self._seen(self.problem.smoothed(image)[0], self.soft_margin, len(point.numbers))
 
     # -- the steps -------------------------------------------------------------------------------
 
-    def _frank_wolfe_step(self) -> Move:
+    def _frank_wolfe_step(self) -> _Step:
         """Towards the vertex, or from the worst hypothesis of the active set to the better one."""
-        target = self.pool.row(self._vertex)
-        atom = self._atom(self._vertex)
+        target, atom = self.pool.row(self._vertex), self._atom(self._vertex)
         if self.step not in ("pairwise", "blended-pairwise"):
-            ray = MarginRay(self.problem, self.image, target - self.image)
-            size = min(self._rule.size(ray, 1.0, self.rounds - 1), 1.0)
-            self.active.towards(atom, size)
-            self._set_image(target.copy() if size >= 1 else self.image + size * ray.change)
-            return Move(size, "fw")
-        numbers = np.array(self._active_numbers())
-        images = self.pool.margins[np.searchsorted(self.pool.numbers, numbers)]
+            return self._step_towards(target, atom)
+        self._make_active()
+        self._read_active()  # its order of the hypotheses
+        images = self.pool.rows(self._numbers)
         edges = images @ self.gradient
-        worst, kind = int(np.argmin(edges)), "pairwise"
+        worst = int(np.argmin(edges))
         if self.step == "blended-pairwise":
             best = int(np.argmax(edges))
-            if edges[best] - edges[worst] >= self._edge - self.gradient @ self.image:
-                target, atom = images[best], self._atom(int(numbers[best]))
-            else:
-                ray = MarginRay(self.problem, self.image, target - self.image)
-                size = self._rule.size(ray, 1.0, self.rounds - 1)
-                self.active.towards(atom, size)
-                self._set_image(target.copy() if size >= 1 else self.image + size * ray.change)
-                return Move(size, "fw")
+            if edges[best] - edges[worst] < self._edge - self.gradient @ self.image:
+                return self._step_towards(target, atom)
+            target, atom = images[best], self._atom(int(self._numbers[best]))
         ray = MarginRay(self.problem, self.image, target - images[worst])
-        largest = float(self.active.weights[worst])
+        largest = float(self._weights[worst])
         size = self._rule.size(ray, largest, self.rounds - 1)
         drop = size >= largest * (1 - 1e-9)
-        self.active.shift(worst, atom, largest if drop else size, drop)
-        self._set_image(self.image + (largest if drop else size) * ray.change)
-        return Move(size, f"{kind}-drop" if drop else kind)
+        size = largest if drop else size
+        return _Step(
+            self.image + size * ray.change, size, "pairwise-drop" if drop else "pairwise",
+            lambda active: active.shift(worst, atom, size, drop),
+        )  # fmt: skip
+
+    def _step_towards(self, target: FloatArray, atom: SparseVector) -> _Step:
+        ray = MarginRay(self.problem, self.image, target - self.image)
+        size = min(self._rule.size(ray, 1.0, self.rounds - 1), 1.0)
+        image = target if size >= 1 else self.image + size * ray.change
+        return _Step(image, size, "fw", lambda active: active.towards(atom, size))
 
     def _correct(self) -> Move:
         """The best weights for all hypotheses so far, and the distribution to ask next."""
         solution = self._solve(_EXACT * self.problem.eps)
         self._take(self.pool.numbers, solution.weights, solution.image)
         self._drop_idle(solution)
-        entropic = self.method == "erlpboost"
-        self._ask_at = self.gradient if entropic else solution.distribution
-        self._below = solution.edge - _USEFUL * (self.bound - self.soft_margin)
-        return Move(1.0, "entropic" if entropic else "lp")
+        self._ask_at = solution.distribution
+        return Move(1.0, "entropic" if self.method == "erlpboost" else "lp")
 
     def _solve(self, target: float) -> MasterSolution:
-        return self.master.solve(self.pool.margins, max(target, 1e-12))
+        """The master, from the weights of the last one unless it must be solved far beyond them."""
+        start = None
+        gap = self._estimate - self.soft_margin
+        if self._solved is not None and target > _NEAR * gap:
+            numbers, weights = self._solved
+            last = np.zeros(len(self.pool))
+            at = np.minimum(np.searchsorted(self.pool.numbers, numbers), len(self.pool) - 1)
+            there = self.pool.numbers[at] == numbers
+            last[at[there]] = weights[there]
+            if last.sum() > 0.5:
+                start = Start(last, max(gap, 2.0 * target))
+        solution = self.master.solve(self.pool.margins, max(target, 1e-12), start)
+        self._solved = (self.pool.numbers, solution.weights)
+        return solution
 
     def _drop_idle(self, solution: MasterSolution) -> None:
         """Drop hypotheses that stay useless, but only as the gap shrinks: no cycles."""
-        gap = self.bound - self.soft_margin
+        gap = self._estimate - self.soft_margin
         if gap > 0.99 * self._gap_at_drop:
             return
         self._gap_at_drop = gap
-        edges = self.pool.margins @ solution.distribution
-        useful = solution.edge - edges <= _IDLE * gap
+        useful = solution.edge - solution.edges <= _IDLE * gap
         in_use: list[int] = []
         if self.step in ("pairwise", "blended-pairwise"):  # they take weight off them
-            in_use = [*self._active_numbers(), *self.pool.numbers[solution.weights > 0]]
+            in_use = [*self._numbers, *self.pool.numbers[solution.weights > 0]]
         self.pool.age(useful, in_use)
 
     def _second_candidate(self) -> tuple[IntArray, FloatArray, FloatArray]:
         """Hypotheses, weights and image; the masters ask the weak learner for more on the way."""
         numbers = self.pool.numbers
         if callable(self._secondary):
-            weights = _checked(self._secondary(self.pool.margins, self.problem), len(self.pool))
-            return numbers, weights, weights @ self.pool.margins
-        gap = self.bound - self.soft_margin
+            margins = self.pool.margins.astype(np.float64)
+            weights = _checked(self._secondary(margins, self.problem), len(self.pool))
+            return numbers, weights, weights @ margins
+        gap = self._estimate - self.soft_margin
         solution = self._solve(self._accuracy * min(max(gap, self.problem.eps), 0.5))
         self._drop_idle(solution)
         self._improved = False
         below = solution.edge - _USEFUL * gap
-        best = self.witness
+        best = self._candidate
         for share in _STABLE:
             d = share * best + (1.0 - share) * solution.distribution
-            self._ask(d, solution.distribution, below)
+            self._collect(d, solution.distribution, below)
         if not self._improved:  # the master's answer must become sharper to learn more
             self._accuracy *= 0.5
         return numbers, solution.weights, solution.image

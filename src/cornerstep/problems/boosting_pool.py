@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cornerstep.problems.soft_margin import SoftMargin
-from cornerstep.vectors import FloatArray
+from cornerstep.vectors import FloatArray, IntArray
 
 _PATIENCE = 2  # rounds for which a hypothesis may be far from useful before it is dropped
 
@@ -22,13 +22,20 @@ class Ensemble(NamedTuple):
 
 
 class Pool:
-    """The hypotheses at hand, a row of margins each; equal ones are kept once."""
+    """The hypotheses at hand, a row of margins each; equal ones are kept once.
 
-    def __init__(self, n_examples: int) -> None:
+    Parameters
+    ----------
+    n_examples : int
+    dtype : numpy dtype
+        Of the rows.  Single precision holds margins of -1 and 1 as well, at half the traffic.
+    """
+
+    def __init__(self, n_examples: int, dtype: Any = np.float64) -> None:
         self.hypotheses: list[Any] = []  # all that ever came, by number
         self.numbers = np.empty(0, dtype=np.int64)  # those at hand
         self.idle = np.empty(0, dtype=np.int64)  # rounds without use
-        self._rows = np.empty((64, n_examples))
+        self._rows = np.empty((64, n_examples), dtype=dtype)
         self._known: dict[bytes, int] = {}
 
     def __len__(self) -> int:
@@ -41,7 +48,7 @@ class Pool:
 
     def add(self, hypothesis: Any, margins: FloatArray) -> int | None:
         """Take a hypothesis in and answer its number; None if it is here already."""
-        key = margins.tobytes()
+        key = _key(margins)
         if key in self._known:
             return None
         if len(self) == len(self._rows):
@@ -56,22 +63,38 @@ class Pool:
 
     def number(self, margins: FloatArray) -> int:
         """The number of a hypothesis at hand."""
-        return self._known[margins.tobytes()]
+        return self._known[_key(margins)]
+
+    def edges(self, distribution: FloatArray) -> FloatArray:
+        """``A'd``."""
+        return (self.margins @ distribution.astype(self._rows.dtype)).astype(np.float64)
 
     def row(self, number: int) -> FloatArray:
         """The margins of a hypothesis at hand."""
-        return self._rows[int(np.searchsorted(self.numbers, number))]
+        return self._rows[int(np.searchsorted(self.numbers, number))].astype(np.float64)
+
+    def rows(self, numbers: IntArray) -> FloatArray:
+        """The margins of hypotheses at hand."""
+        return self._rows[np.searchsorted(self.numbers, numbers)].astype(np.float64)
 
     def age(self, useful: Any, in_use: Iterable[int]) -> None:
         """Drop hypotheses that were not useful for some rounds and are not in use."""
         self.idle = np.where(useful, 0, self.idle + 1)
         leave = (self.idle >= _PATIENCE) & ~np.isin(self.numbers, list(in_use))
         if leave.any():
-            for row in self.margins[leave]:
-                del self._known[row.tobytes()]
-            kept = self.margins[~leave]
-            self._rows[: len(kept)] = kept
+            gone = set(self.numbers[leave].tolist())
+            self._known = {key: k for key, k in self._known.items() if k not in gone}
+            stay = np.flatnonzero(~leave)
+            first = int(np.argmax(leave))
+            self._rows[first : stay.size] = self._rows[stay[first:]]
             self.numbers, self.idle = self.numbers[~leave], self.idle[~leave]
+
+
+def _key(margins: FloatArray) -> bytes:
+    """The margins as bytes; their signs, if they are -1 and 1."""
+    if (abs(margins) == 1.0).all():
+        return np.packbits(margins > 0).tobytes()
+    return margins.tobytes()
 
 
 class ShortStep:

@@ -83,18 +83,16 @@ class SoftMargin:
         eta = self.eta if eta is None else eta
         order = np.argsort(margins, kind="stable")
         z, p = margins[order], self.prior[order]
-        decayed = p * np.exp(-eta * (z - z[0]))
-        # what is left for examples k, k+1, ... if those before are capped, and their weight
+        logs = np.log(p) - eta * z
+        # what is left for examples k, k+1, ... if those before are capped, and the share that k
+        # has among them: in logarithms, for exp(-eta z) of all of them may be too small a number
         room = 1.0 - self.ratio * np.concatenate(([0.0], np.cumsum(p[:-1])))
-        tail = np.cumsum(decayed[::-1])[::-1]
-        free = room * decayed <= self.ratio * p * tail
+        share = np.exp(logs - np.logaddexp.accumulate(logs[::-1])[::-1])
+        free = room * share <= self.ratio * p
         k = int(np.argmax(free)) if free.any() else z.size - 1
         d = self.ratio * p
-        if tail[k] > 0:
-            d[k:] = np.minimum(max(room[k], 0.0) * (decayed[k:] / tail[k]), d[k:])
-        else:  # all the rest decays below the smallest number: the smallest margins take it
-            taken = np.minimum(np.cumsum(d), 1.0)
-            d = np.diff(taken, prepend=0.0)
+        decayed = np.exp(logs[k:] - logs[k:].max())
+        d[k:] = np.minimum(max(room[k], 0.0) * (decayed / decayed.sum()), d[k:])
         entropy = float(np.sum(d * np.log(d / p, where=d > 0, out=np.zeros_like(d))))
         out = np.empty_like(d)
         out[order] = d

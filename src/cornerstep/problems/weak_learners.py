@@ -12,7 +12,7 @@ margins ``y_i h(x_i)``.  It may answer several: the search for one often finds o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, Protocol
 
@@ -31,6 +31,7 @@ class Answer(NamedTuple):
     edge: float
     hypotheses: list[Any]
     margins: FloatArray
+    largest: bool = True  # whether the search was complete; if not, others may have larger edges
 
 
 class WeakLearner(Protocol):
@@ -39,7 +40,10 @@ class WeakLearner(Protocol):
     exact: bool  # whether the answer's edge is the largest of the whole class
 
     def query(self, distribution: FloatArray) -> Answer:
-        """Hypotheses of large edge under ``distribution``."""
+        """The hypothesis of largest edge under ``distribution``, and others."""
+
+    def propose(self, distribution: FloatArray) -> Answer:
+        """Hypotheses of large edge, where that is cheaper than the largest."""
 
     def margins(self, hypotheses: Sequence[Any]) -> FloatArray:
         """``y_i h(x_i)`` recomputed from the data, one row a hypothesis."""
@@ -56,6 +60,7 @@ class Tree(NamedTuple):
 def evaluate(hypotheses: Sequence[Any], X: FloatArray) -> FloatArray:
     """``h(x_i)``, one row a hypothesis: trees, or objects that answer ``values(X)``."""
     out = np.empty((len(hypotheses), X.shape[0]))
+    columns = np.ascontiguousarray(X.T)
     by_size: dict[int, list[int]] = {}
     for k, hypothesis in enumerate(hypotheses):
         if isinstance(hypothesis, Tree):
@@ -66,7 +71,7 @@ def evaluate(hypotheses: Sequence[Any], X: FloatArray) -> FloatArray:
         chosen = [hypotheses[k] for k in members]
         features, thresholds, leaves = (np.array(part) for part in zip(*chosen, strict=True))
         part = np.empty((len(members), X.shape[0]))
-        kernels.evaluate(X, features, thresholds, leaves, part)
+        kernels.evaluate(columns, features, thresholds, leaves, part)
         out[members] = part
     return out
 
@@ -141,6 +146,7 @@ class TreeLearner:
         self.X, self.labels, self.binning, self.max_depth = X, labels, binning, max_depth
         self.exact = max_depth <= 2
         self._bins = binning.transform(X)
+        self._columns = np.ascontiguousarray(self._bins.T)
         n_bins = binning.n_bins
         self._width = np.array([int((n_bins > b).sum()) for b in range(n_bins.max())])
         self._order = np.argsort(self._bins.T, axis=1, kind="stable").astype(np.int32)
@@ -148,12 +154,19 @@ class TreeLearner:
         self._starts = np.array(
             [np.searchsorted(self._bins[order, g], edges) for g, order in enumerate(self._order)]
         )
-        work = n_bins.size**2 * (labels.size + float(n_bins.max()) ** 2)
-        self._threads = min(n_threads, n_bins.size) if work > _LARGE else 1
+        self._large = n_bins.size**2 * (labels.size + float(n_bins.max()) ** 2) > _LARGE
+        self._threads = min(n_threads, n_bins.size) if self._large else 1
+        self._offset = 0
 
     def query(self, distribution: FloatArray) -> Answer:
+        return self._answer(distribution, complete=True)
+
+    def propose(self, distribution: FloatArray) -> Answer:
+        return self._answer(distribution, complete=not (self.exact and self._large))
+
+    def _answer(self, distribution: FloatArray, complete: bool) -> Answer:
         signed = distribution * self.labels
-        edges, nodes, leaves = self._search(signed, self.max_depth)
+        edges, nodes, leaves = self._search(signed, self.max_depth, complete)
         best = np.argsort(-edges, kind="stable")
         grown = [(nodes[k], leaves[k]) for k in best]
         if self.max_depth > 2:
@@ -162,29 +175,44 @@ class TreeLearner:
         cuts = np.array([tree[0][:, 1] for tree in grown])
         values = np.array([tree[1] for tree in grown])
         margins = np.empty((len(grown), self.labels.size))
-        kernels.evaluate(self._bins, features, cuts, values, margins)
+        kernels.evaluate(self._columns, features, cuts, values, margins)
         margins *= self.labels
         found = margins @ distribution
         order = np.argsort(-found, kind="stable")
         chosen = [self._tree(*grown[k]) for k in order]
-        return Answer(float(found[order[0]]), chosen, margins[order])
+        return Answer(float(found[order[0]]), chosen, margins[order], complete)
 
-    def _search(self, signed: FloatArray, depth: int) -> tuple[FloatArray, IntArray, FloatArray]:
-        """Edges, nodes and leaves of the best tree of depth 1 or 2 for every root feature."""
+    def _search(
+        self, signed: FloatArray, depth: int, complete: bool = True
+    ) -> tuple[FloatArray, IntArray, FloatArray]:
+        """Edges, nodes and leaves of a tree of depth 1 or 2 for every root feature.
+
+        The best one if the search is complete; otherwise some of the thresholds of the roots are
+        tried, others each time.
+        """
         n_bins = self.binning.n_bins
         if depth == 1:
             return kernels.best_stumps(self._bins, n_bins, signed)
         fixed = (self._bins, self._order, self._starts, n_bins, self._width, signed)
-        if self._threads == 1:
-            return kernels.best_trees(*fixed, 0, n_bins.size)
-        bounds = np.linspace(0, n_bins.size, self._threads + 1).astype(int)
-        with ThreadPoolExecutor(self._threads) as pool:
-            parts = list(
-                pool.map(lambda k: kernels.best_trees(*fixed, bounds[k], bounds[k + 1]),
-                         range(self._threads))
-            )  # fmt: skip
+        below = kernels.prefix_sums(self._bins, self._width, signed)
+        tried = np.full((n_bins.size, self._width.size), np.nan)
+        offset, record = kernels.COARSE // 2, np.inf
+        if not complete:
+            offset = self._offset = (self._offset + 7) % kernels.COARSE
+        self._by_roots(lambda a, b: kernels.try_roots(*fixed, below, a, b, offset, tried))
+        if complete:
+            record = float(np.nanmax(tried))
+        parts = self._by_roots(lambda a, b: kernels.best_trees(*fixed, below, a, b, tried, record))
         edges, nodes, leaves = (np.concatenate(part) for part in zip(*parts, strict=True))
         return edges, nodes, leaves
+
+    def _by_roots(self, search: Callable[[int, int], Any]) -> list[Any]:
+        """``search(first, last)`` over the root features, in threads if it is worth it."""
+        bounds = np.linspace(0, self.binning.n_bins.size, self._threads + 1).astype(int).tolist()
+        if self._threads == 1:
+            return [search(*bounds)]
+        with ThreadPoolExecutor(self._threads) as pool:
+            return list(pool.map(search, bounds[:-1], bounds[1:]))
 
     def _deepen(
         self, nodes: IntArray, leaves: FloatArray, signed: FloatArray, depth: int
@@ -193,7 +221,7 @@ class TreeLearner:
         rest = depth - 2
         reached = np.empty((1, signed.size))
         kernels.evaluate(
-            self._bins, nodes[None, :, 0], nodes[None, :, 1], np.arange(4.0)[None], reached
+            self._columns, nodes[None, :, 0], nodes[None, :, 1], np.arange(4.0)[None], reached
         )
         heap = np.empty((2**depth - 1, 2), dtype=np.int64)
         values = np.empty(2**depth)
@@ -286,6 +314,8 @@ class ClassifierLearner:
         order = np.argsort(-edges, kind="stable")
         return Answer(float(edges[order[0]]), [votes[k] for k in order], margins[order])
 
+    propose = query
+
     def margins(self, hypotheses: Sequence[Any]) -> FloatArray:
         return evaluate(hypotheses, self.X) * self.labels
 
@@ -319,6 +349,8 @@ class FiniteLearner:
         order = np.argsort(-edges, kind="stable")[: self.n_answers]
         chosen = [self.hypotheses[k] for k in order]
         return Answer(float(edges[order[0]]), chosen, self.matrix[order])
+
+    propose = query
 
     def margins(self, hypotheses: Sequence[Any]) -> FloatArray:
         return self.matrix[[self._row[id(h)] for h in hypotheses]]
