@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from benchmarks.core import Answer, Measures, Recorder, Run, Solver
-from benchmarks.data import _read
+from benchmarks.data import read
 from cornerstep import StructuredSVC
 from cornerstep.structured import ChainModel, GraphModel, MultilabelModel
 from cornerstep.structured.base import as_vector
@@ -48,7 +48,7 @@ class Point:
 
 def ocr(large: bool) -> Problem:
     """Letters of words: fold 0 (small, lambda 0.01) or folds 1 to 9 (large, lambda 1/n)."""
-    z = _read("ocr_letters")
+    z = read("ocr_letters")
     pixels = np.unpackbits(z["X"], axis=1)[:, : int(z["n_features"])].astype(np.float64)
     letters = np.hstack([pixels, np.ones((len(pixels), 1))])
     ends = z["word_ptr"]
@@ -91,7 +91,7 @@ def synthetic_chains(n: int = 500, seed: int = 0) -> Problem:
 
 def conll(fraction: float = 1.0) -> Problem:
     """CoNLL-2000 chunking: words and part-of-speech tags in a window, alone and in pairs."""
-    z = _read("conll2000")
+    z = read("conll2000")
     columns: dict[Any, int] = {}
     parts = {}
     for name in ("train", "test"):
@@ -168,7 +168,7 @@ def _chunks(tags: list[str]) -> set[tuple[str, int, int]]:
 
 def multilabel(name: str, edges: Any) -> Problem:
     """scene or yeast, features standardised."""
-    z = _read(name)
+    z = read(name)
     mean, deviation = z["X_train"].mean(axis=0), z["X_train"].std(axis=0)
     X, X_test = ((z[f"X_{part}"] - mean) / deviation for part in ("train", "test"))
     return Problem(
@@ -179,7 +179,7 @@ def multilabel(name: str, edges: Any) -> Problem:
 
 def snakes() -> Problem:
     """Grids with a snake of ten cells; edges know their direction."""
-    z = _read("snakes")
+    z = read("snakes")
     parts = []
     for name in ("train", "test"):
         grids = _grids(z, f"X_{name}")
