@@ -25,7 +25,7 @@ from cornerstep.kernels.chain import (
     score,
     viterbi,
 )  # fmt: skip
-from cornerstep.kernels.chain_planes import fingerprint, gather, place, plane, put
+from cornerstep.kernels.chain_planes import copy, fingerprint, gather, norm, place, plane, put
 
 FW, PAIRWISE, AWAY, AUTO = 0, 1, 2, 3
 _ALONE = 1 - 1e-6  # a block does not step away from a plane that has all but this weight
@@ -33,7 +33,7 @@ _NOTHING = 1e-14  # what is left of a label's weight where all planes agree
 
 
 @njit(cache=True, nogil=True)
-def sweep(order, rule, remembered, corrections, keep, chains, lam, state, planes, gaps, buffer):
+def sweep(order, rule, remembered, keep, chains, lam, state, planes, gaps, buffer):
     """Visit the chains in ``order``; see :func:`visit`.
 
     Returns how many were visited: fewer than asked for if the planes ran out of room.
@@ -49,22 +49,31 @@ def sweep(order, rule, remembered, corrections, keep, chains, lam, state, planes
         np.empty(2 * size + n_labels**2, np.int64),
         np.empty(2 * size + n_labels**2),
     )
-    theta, dots = np.empty((size, n_labels)), np.empty((size, n_labels))
+    theta, dots = np.empty((size, n_labels)), np.empty(n_labels)
     work = (theta, dots, mean, route, np.empty(size, planes[0].dtype), np.empty(weights.shape[1]))
     for position in range(order.shape[0]):
         i = order[position]
-        if not remembered and counts[i] == weights.shape[1] and weights[i].min() > 0.0:
+        if not remembered and counts[i] == weights.shape[1] and full(weights, i):
             return position
-        visit(i, rule, remembered, corrections, keep, chains, lam, state, planes, gaps, work, buffer)
+        visit(i, rule, remembered, keep, chains, lam, state, planes, gaps, work, buffer)
     return order.shape[0]
 
 
 @njit(cache=True, nogil=True)
-def visit(i, rule, remembered, corrections, keep, chains, lam, state, planes, gaps, work, buffer):
-    """One step in block i by ``rule``, then up to ``corrections`` pairwise ones among its planes.
+def full(weights, i):
+    """Whether all planes of block i have weight."""
+    for k in range(weights.shape[1]):  # noqa: SIM110 - compiled
+        if weights[i, k] == 0.0:
+            return False
+    return True
 
-    The step goes the exact best way from the block towards the oracle's answer (with ``remembered``
-    the best of its planes).  Planes of weight 0 give way to new ones once a block has ``keep``.
+
+@njit(cache=True, nogil=True)
+def visit(i, rule, remembered, keep, chains, lam, state, planes, gaps, work, buffer):
+    """The exact best step in block i along the direction of ``rule``.
+
+    Its answer is the oracle's or, with ``remembered``, the best of the block's own planes.  Planes
+    of weight 0 give way to new ones once a block has ``keep``.
     """
     ptr, truth, costs, shape = chains[0], chains[4], chains[5], chains[6]
     losses = planes[3]
@@ -74,18 +83,23 @@ def visit(i, rule, remembered, corrections, keep, chains, lam, state, planes, ga
     base = offsets(shape)[2]
     links = w[base:].reshape((n_labels, n_labels)) if has_links else np.zeros((1, 1))
     here = truth[ptr[i] : ptr[i + 1]]
-    length = node_scores(chains, w, 1.0, i, theta)
-    own = score(theta, length, links, has_links, here)
+    length = here.shape[0]
     n_pairs = gather(planes, ptr, i, has_links, mean) if rule != PAIRWISE else 0
-    if rule == FW and not remembered and corrections == 0:  # the mean is all that it needs
-        middle = mean_slope(planes, i, length, theta, w[base:], own, mean, n_pairs)
-        best, worst = -1, -1
-    else:
-        middle, best, worst = rank(planes, ptr, i, length, theta, links, has_links, own, slopes)
     if remembered:
-        found[:length] = plane(planes, ptr, i, best)
+        along_planes(chains, planes, i, w, dots, slopes)
+        middle, best, worst = rank(planes, i, 0.0, slopes)
+        copy(plane(planes, ptr, i, best), found)
         top, lost, key = slopes[best], losses[i, best], np.int64(0)
     else:
+        node_scores(chains, w, 1.0, i, theta)
+        own = score(theta, length, links, has_links, here)
+        if rule == FW:  # the mean is all that it needs
+            middle = mean_slope(planes, i, length, theta, w[base:], own, mean, n_pairs)
+            best, worst = -1, -1
+        else:
+            for k in range(planes[4][i]):
+                slopes[k] = score(theta, length, links, has_links, plane(planes, ptr, i, k))
+            middle, best, worst = rank(planes, i, own, slopes)
         add_costs(theta, length, here, costs[ptr[i] : ptr[i + 1]], 1.0)
         top = (viterbi(theta, length, links, has_links, found) - own) / n
         lost = loss(here, found[:length], costs[ptr[i] : ptr[i + 1]])
@@ -106,15 +120,9 @@ def visit(i, rule, remembered, corrections, keep, chains, lam, state, planes, ga
         return
     if best < 0 and kind != AWAY:
         best = put(planes, ptr, i, chosen, key, lost, keep)
-        slopes[best] = top
     amount = step / (lam * n)
-    if corrections:
-        shift(chains, planes, i, amount, route, sizes, dots, buffer, slopes)
     drain(chains, i, amount, route, sizes, state, buffer)
     weigh(planes, i, n, kind, step, limit, best, worst, numbers)
-    for _ in range(corrections):
-        if not correct(i, chains, lam, state, planes, work, buffer, 0.1 * (top - middle)):
-            return
 
 
 @njit(cache=True, nogil=True)
@@ -134,16 +142,16 @@ def mean_slope(planes, i, length, theta, links, own, mean, n_pairs):
 
 
 @njit(cache=True, nogil=True)
-def rank(planes, ptr, i, length, theta, links, has_links, own, slopes):
-    """``slopes[k] = (L_k - w'psi_k)/n``, the dual's derivative in a_k; their mean, best and worst.
+def rank(planes, i, own, slopes):
+    """Make scores ``w'phi_k`` slopes ``(L_k - w'psi_k)/n``; their mean, the best and the worst.
 
-    The worst is that of least slope among the planes that have weight.
+    Slopes are the dual's derivatives in a_k, ``own = w'phi`` of the truth.  The worst is that of
+    least slope among the planes that have weight.
     """
     weights, losses, counts = planes[2], planes[3], planes[4]
     middle, best, worst = 0.0, 0, -1
     for k in range(counts[i]):
-        value = losses[i, k] + score(theta, length, links, has_links, plane(planes, ptr, i, k))
-        slopes[k] = (value - own) / counts.shape[0]
+        slopes[k] = (losses[i, k] + slopes[k] - own) / counts.shape[0]
         middle += weights[i, k] * slopes[k]
         if slopes[k] > slopes[best]:
             best = k
@@ -283,27 +291,38 @@ def along_node(chains, i, t, a, buffer):
 
 
 @njit(cache=True, nogil=True)
-def shift(chains, planes, i, amount, route, sizes, dots, buffer, slopes):
-    """What the slopes of block i become after ``w += amount psi``, but for a common constant."""
+def along_planes(chains, planes, i, vector, dots, out):
+    """``out[k] = <vector, phi_k>`` of the planes of block i, but for a constant that they share.
+
+    Only nodes where planes disagree are looked at, and each of their labels once.
+    """
     ptr, shape = chains[0], chains[6]
     n_labels, has_links = shape[1], shape[3]
     base = offsets(shape)[2]
-    length = ptr[i + 1] - ptr[i]
-    dots[:length] = 0.0
-    for e in range(sizes[0]):
-        dots[:length, route[1][e]] = np.nan  # not known yet; labels that do not move have 0
-    scale = amount / (ptr.shape[0] - 1)
-    for k in range(planes[4][i]):
-        labels = plane(planes, ptr, i, k)
-        total = 0.0
-        for t in range(length):
-            a = labels[t]
-            if np.isnan(dots[t, a]):
-                dots[t, a] = along_node(chains, i, t, a, buffer)
-            total += dots[t, a]
-            if has_links and t > 0:
-                total += buffer[base + np.int64(labels[t - 1]) * n_labels + a]
-        slopes[k] += scale * total
+    length, count = ptr[i + 1] - ptr[i], planes[4][i]
+    first = plane(planes, ptr, i, 0)
+    for k in range(count):
+        out[k] = 0.0
+    before = False  # whether planes disagree at the node before
+    for t in range(length):
+        differ = False
+        for k in range(1, count):
+            if plane(planes, ptr, i, k)[t] != first[t]:
+                differ = True
+                break
+        if differ:
+            for a in range(n_labels):
+                dots[a] = np.nan
+            for k in range(count):
+                a = plane(planes, ptr, i, k)[t]
+                if np.isnan(dots[a]):
+                    dots[a] = along_node(chains, i, t, a, vector)
+                out[k] += dots[a]
+        if has_links and t > 0 and (differ or before):
+            for k in range(count):
+                labels = plane(planes, ptr, i, k)
+                out[k] += vector[base + np.int64(labels[t - 1]) * n_labels + labels[t]]
+        before = differ
 
 
 @njit(cache=True, nogil=True)
@@ -353,51 +372,20 @@ def clear(chains, i, route, sizes, buffer):
 @njit(cache=True, nogil=True)
 def weigh(planes, i, n, kind, step, limit, best, worst, numbers):
     """Carry a step over to the weights of block i and to l."""
-    weights, losses, counts = planes[2], planes[3], planes[4]
-    here, lost = weights[i, : counts[i]], losses[i, : counts[i]]
-    before = 0.0
-    for k in range(here.shape[0]):
-        before += here[k] * lost[k]
+    weights, losses, count = planes[2], planes[3], planes[4][i]
+    change = 0.0
+    for k in range(count):
+        change -= weights[i, k] * losses[i, k]
     if kind != PAIRWISE:
-        here *= 1.0 - step if kind == FW else 1.0 + step
+        for k in range(count):
+            weights[i, k] *= 1.0 - step if kind == FW else 1.0 + step
     if kind != FW:
-        here[worst] = 0.0 if step == limit else max(here[worst] - step, 0.0)
+        weights[i, worst] = 0.0 if step == limit else max(weights[i, worst] - step, 0.0)
     if kind != AWAY:
-        here[best] += step
+        weights[i, best] += step
     else:  # rounding errors would grow by 1 + step each time
-        here /= here.sum()
-    change = -before
-    for k in range(here.shape[0]):
-        change += here[k] * lost[k]
+        norm(weights, i, count)
+    for k in range(count):
+        change += weights[i, k] * losses[i, k]
     numbers[1] += change / n
     numbers[2] += 0.5 * numbers[0] * (numbers[0] - 1.0) * change / n
-
-
-@njit(cache=True, nogil=True)
-def correct(i, chains, lam, state, planes, work, buffer, enough):
-    """A pairwise step from the worst to the best of the block's own planes.
-
-    Returns False, and does nothing, where their slopes differ by no more than ``enough``.
-    """
-    ptr = chains[0]
-    weights, counts = planes[2], planes[4]
-    theta, dots, mean, route, found, slopes = work
-    n = ptr.shape[0] - 1
-    best, worst = 0, -1
-    for k in range(counts[i]):
-        if slopes[k] > slopes[best]:
-            best = k
-        if weights[i, k] > 0.0 and (worst < 0 or slopes[k] < slopes[worst]):
-            worst = k
-    rise, limit = slopes[best] - slopes[worst], weights[i, worst]
-    if rise <= enough:
-        return False
-    one, other = plane(planes, ptr, i, best), plane(planes, ptr, i, worst)
-    sizes = lay(PAIRWISE, chains, i, mean, 0, one, other, route)
-    curvature = fill(chains, i, route, sizes, buffer) / (lam * n * n)
-    step = rise / curvature if curvature * limit > rise else limit
-    amount = step / (lam * n)
-    shift(chains, planes, i, amount, route, sizes, dots, buffer, slopes)
-    drain(chains, i, amount, route, sizes, state, buffer)
-    weigh(planes, i, n, PAIRWISE, step, limit, best, worst, state[2])
-    return True

@@ -23,6 +23,13 @@ def plane(planes, ptr, i, k):
 
 
 @njit(cache=True, nogil=True)
+def copy(labels, out):
+    """``out[t] = labels[t]``; a loop, since it compiles in a fraction of the time of a slice."""
+    for t in range(labels.shape[0]):
+        out[t] = labels[t]
+
+
+@njit(cache=True, nogil=True)
 def fingerprint(labels):
     """A number that equal labelings share."""
     key = np.int64(1469598103934665603)
@@ -46,9 +53,19 @@ def grown(planes, ptr, room):
     old = planes[2].shape[1]
     labels = np.zeros(room * ptr[-1], planes[0].dtype)
     for i in range(ptr.shape[0] - 1):
-        size = old * (ptr[i + 1] - ptr[i])
-        labels[room * ptr[i] :][:size] = planes[0][old * ptr[i] :][:size]
+        for k in range(old * (ptr[i + 1] - ptr[i])):
+            labels[room * ptr[i] + k] = planes[0][old * ptr[i] + k]
     return labels
+
+
+@njit(cache=True, nogil=True)
+def norm(weights, i, count):
+    """Make the weights of block i sum to 1."""
+    total = 0.0
+    for k in range(count):
+        total += weights[i, k]
+    for k in range(count):
+        weights[i, k] /= total
 
 
 @njit(cache=True, nogil=True)
@@ -62,7 +79,7 @@ def rebuild(chains, planes, amount, w):
     total = 0.0
     for i in range(ptr.shape[0] - 1):
         here = truth[ptr[i] : ptr[i + 1]]
-        weights[i, : counts[i]] /= weights[i, : counts[i]].sum()
+        norm(weights, i, counts[i])
         for k in range(counts[i]):
             a = weights[i, k]
             chosen = plane(planes, ptr, i, k)
@@ -98,7 +115,7 @@ def put(planes, ptr, i, chosen, key, lost, keep):
     weights[i, slot] = 0.0
     losses[i, slot] = lost
     keys[i, slot] = key
-    plane(planes, ptr, i, slot)[:] = chosen
+    copy(chosen, plane(planes, ptr, i, slot))
     return slot
 
 
@@ -112,7 +129,9 @@ def gather(planes, ptr, i, has_links, mean):
     weights, counts = planes[2], planes[4]
     length = ptr[i + 1] - ptr[i]
     n_labels = nodes.shape[1]
-    nodes[:length] = 0.0
+    for t in range(length):
+        for a in range(n_labels):
+            nodes[t, a] = 0.0
     count = 0
     for k in range(counts[i]):
         a = weights[i, k]

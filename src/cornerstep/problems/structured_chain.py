@@ -162,12 +162,12 @@ class ChainBlocks(Blocks):
         self._buffer = np.zeros(examples.size)
         self._grow(_ROOM)
 
-    def sweep(self, order: Any, rule: str, remembered: bool, corrections: int = 0) -> None:
+    def sweep(self, order: Any, rule: str, remembered: bool) -> None:
         if not remembered:
             self.examples.oracle_calls += len(order)
         while len(order):
             done = steps.sweep(
-                order, _CODES[rule], remembered, corrections, self.keep, self.examples.chains,
+                order, _CODES[rule], remembered, self.keep, self.examples.chains,
                 self.lam, (self.w, self.v, self.numbers), self.planes, self.gaps, self._buffer,
             )  # fmt: skip
             order = order[done:]
