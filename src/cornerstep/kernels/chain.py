@@ -38,7 +38,8 @@ def node_scores(chains, w, scale, i, theta):
     length = ptr[i + 1] - first
     for t in range(length):
         row = theta[t]
-        row[:n_labels] = 0.0
+        for a in range(n_labels):
+            row[a] = 0.0
         for k in range(indptr[first + t], indptr[first + t + 1]):
             x = values[k] * scale
             base = indices[k] * n_labels

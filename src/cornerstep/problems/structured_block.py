@@ -38,7 +38,8 @@ class BlockSolver:
     averaging : bool
         Whether the point to return is the weighted average.
     cache_passes : int
-        Passes over the stored planes after each pass of oracle calls.
+        Corrective passes over the stored planes after each pass of oracle calls.  After plain steps
+        they are pairwise: plain ones never drop a plane.
     check_every : int
         Passes between full looks.
     rng : numpy Generator
@@ -128,8 +129,9 @@ class BlockSolver:
     def move(self) -> Move:
         for order in self._orders():
             self.blocks.sweep(order, self.rule, False)
+        rule = "bcfw-pairwise" if self.rule == "bcfw" else self.rule
         for _ in range(self.cache_passes):
-            self.blocks.sweep(self._permutation(), self.rule, True)
+            self.blocks.sweep(self._permutation(), rule, True)
         self.passes += 1
         return Move(1.0, self.rule)
 

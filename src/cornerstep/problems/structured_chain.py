@@ -13,6 +13,7 @@ import scipy.sparse as sp
 
 from cornerstep.kernels import chain as kernels
 from cornerstep.kernels import chain_blocks as steps
+from cornerstep.kernels import chain_planes
 from cornerstep.problems.structured import Blocks, Corners
 from cornerstep.structured.chain import Chains
 from cornerstep.vectors import FloatArray
@@ -156,9 +157,7 @@ class ChainBlocks(Blocks):
     def __init__(self, examples: ChainExamples, lam: float, keep: int) -> None:
         super().__init__(examples, lam, keep)
         n, ptr, truth = examples.n, examples.chains[0], examples.chains[4]
-        keys = np.zeros((n, 1), np.int64)
-        for i in range(n):
-            keys[i, 0] = steps.fingerprint(truth[ptr[i] : ptr[i + 1]])
+        keys = chain_planes.fingerprints(ptr, truth)[:, None]
         self.planes = (truth.copy(), keys, np.ones((n, 1)), np.zeros((n, 1)), np.ones(n, np.int64))
         self._buffer = np.zeros(examples.size)
         self._grow(_ROOM)
@@ -168,8 +167,8 @@ class ChainBlocks(Blocks):
             self.examples.oracle_calls += len(order)
         while len(order):
             done = steps.sweep(
-                order, _CODES[rule], remembered, self.keep, self.examples.chains, self.lam,
-                self.w, self.v, self.numbers, self.planes, self.gaps, self._buffer,
+                order, _CODES[rule], remembered, self.keep, self.examples.chains,
+                self.lam, (self.w, self.v, self.numbers), self.planes, self.gaps, self._buffer,
             )  # fmt: skip
             order = order[done:]
             if len(order):
@@ -182,13 +181,13 @@ class ChainBlocks(Blocks):
             wider = np.zeros((table.shape[0], room), table.dtype)
             wider[:, : table.shape[1]] = table
             tables.append(wider)
-        labels = steps.grown(self.planes, self.examples.chains[0], room)
+        labels = chain_planes.grown(self.planes, self.examples.chains[0], room)
         self.planes = (labels, *tables, self.planes[4])
 
     def rebuild(self) -> None:
         n = self.examples.n
         w = np.zeros(self.examples.size)
-        linear = steps.rebuild(self.examples.chains, self.planes, 1.0 / (self.lam * n), w)
+        linear = chain_planes.rebuild(self.examples.chains, self.planes, 1.0 / (self.lam * n), w)
         self.w = w
         self.numbers[1] = linear / n
 
