@@ -182,6 +182,21 @@ class MulticlassSVC(CertifiedDisplay, ClassifierMixin, BaseEstimator):
         self
         """
         check_parameters(self)
+        problem, used, X = self._pose(X, y, sample_weight)
+        with threads(self.n_jobs):
+            solver, outcome = self._run(problem)
+        self._read_off(problem, solver, outcome, used)
+        self._read_machine(problem, solver, used, X)
+        self._warn()
+        return self
+
+    def _pose(self, X: Any, y: Any, sample_weight: Any) -> tuple[MulticlassProblem, Any, Any]:
+        """The problem, which examples have a part in it, and X as checked: by the kind of X."""
+        return self._pose_arrays(X, y, sample_weight)
+
+    def _pose_arrays(
+        self, X: Any, y: Any, sample_weight: Any
+    ) -> tuple[MulticlassProblem, Any, Any]:
         X, y = validate_data(
             self,
             X,
@@ -195,21 +210,15 @@ class MulticlassSVC(CertifiedDisplay, ClassifierMixin, BaseEstimator):
         if not (weights > 0).any():
             raise ValueError("sample_weight times class_weight must be positive for some example")
         used = weights > 0
-        examples = self._examples(X, used)
         problem = MulticlassProblem(
-            examples,
+            self._examples(X, used),
             labels[used],
             self.classes_.size,
             given_loss(self, labels.size).rows(used),
             self.C * weights[used],
             self.smoothing,
         )
-        with threads(self.n_jobs):
-            solver, outcome = self._run(problem)
-        self._read_off(problem, solver, outcome, used)
-        self._read_machine(problem, solver, used, X)
-        self._warn()
-        return self
+        return problem, used, X
 
     def _accept_sparse(self) -> str | bool:
         return False if self.kernel == "precomputed" else "csr"
@@ -239,7 +248,7 @@ class MulticlassSVC(CertifiedDisplay, ClassifierMixin, BaseEstimator):
         from cornerstep.problems.multiclass_batch import BatchDescent, carried
         from cornerstep.problems.multiclass_block import BlockAscent
 
-        name = "block" if self.solver == "auto" else self.solver
+        name = problem.examples.default_solver if self.solver == "auto" else self.solver
         kept = signature = None
         if self.warm_start:
             signature = signature_of(problem, name)

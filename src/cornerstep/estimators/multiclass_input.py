@@ -53,7 +53,7 @@ def signature_of(problem: MulticlassProblem, solver: str) -> tuple[Any, ...]:
     """What two fits must share for the second to start from the dual state of the first."""
     from joblib import hash as digest
 
-    from cornerstep.problems.multiclass_batch import keeps_duals
+    from cornerstep.problems.passes import keeps_duals
 
     loss = problem.loss
     shared = (problem.n_classes, digest(problem.labels), loss.whole, digest(loss.rho))

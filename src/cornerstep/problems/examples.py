@@ -33,6 +33,7 @@ class Examples:
     """
 
     kernel = False
+    default_solver = "block"
 
     def __init__(self, X: Any, *, sweeps: bool = False) -> None:
         self.sparse = sp.issparse(X)
@@ -143,6 +144,7 @@ class KernelExamples:
     """
 
     kernel = True
+    default_solver = "block"
     sparse = False
     is_single = False
 
