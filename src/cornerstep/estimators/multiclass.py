@@ -21,15 +21,18 @@ from cornerstep.estimators.multiclass_input import (
     given_loss,
     signature_of,
     threads,
-    with_constant,
 )
 from cornerstep.estimators.targets import classes_and_labels, example_weights
 from cornerstep.losses import Loss
 from cornerstep.optimiser.loop import Outcome, Stopping, run
 from cornerstep.optimiser.result import Status
-from cornerstep.problems.examples import Examples, KernelExamples
+from cornerstep.problems.examples import Examples, KernelExamples, with_constant
 from cornerstep.problems.multiclass import MulticlassProblem
+from cornerstep.problems.partitions import SpreadProblem
+from cornerstep.streaming import as_rows, labels_of
 from cornerstep.vectors import FloatArray
+
+Problem = MulticlassProblem | SpreadProblem
 
 
 class MulticlassSVC(CertifiedDisplay, ClassifierMixin, BaseEstimator):
@@ -168,13 +171,16 @@ class MulticlassSVC(CertifiedDisplay, ClassifierMixin, BaseEstimator):
         tags.input_tags.pairwise = self.kernel == "precomputed"
         return tags
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> MulticlassSVC:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> MulticlassSVC:
         """Train on examples X with labels y.
 
         Parameters
         ----------
         X : array or CSR matrix of shape (n, d), or a kernel matrix (n, n) if precomputed
+            A memory-mapped array, or what :func:`cornerstep.streaming.open_rows` returned, is read
+            in blocks of rows and never copied as a whole.
         y : array of shape (n,)
+            May be left out where X has labels of its own: ``open_rows`` with a target.
         sample_weight : array of shape (n,), optional
 
         Returns
@@ -190,8 +196,13 @@ class MulticlassSVC(CertifiedDisplay, ClassifierMixin, BaseEstimator):
         self._warn()
         return self
 
-    def _pose(self, X: Any, y: Any, sample_weight: Any) -> tuple[MulticlassProblem, Any, Any]:
+    def _pose(self, X: Any, y: Any, sample_weight: Any) -> tuple[Problem, Any, Any]:
         """The problem, which examples have a part in it, and X as checked: by the kind of X."""
+        rows = as_rows(X)
+        if rows is not None and (self.kernel == "linear" or rows is X):
+            from cornerstep.estimators.spread import pose_streamed
+
+            return pose_streamed(self, rows, y, sample_weight)
         return self._pose_arrays(X, y, sample_weight)
 
     def _pose_arrays(
@@ -244,31 +255,39 @@ class MulticlassSVC(CertifiedDisplay, ClassifierMixin, BaseEstimator):
     def _constant(self) -> float:
         return self.intercept_scaling**2 if self.fit_intercept else 0.0
 
-    def _run(self, problem: MulticlassProblem) -> tuple[Any, Outcome]:
-        from cornerstep.problems.multiclass_batch import BatchDescent, carried
-        from cornerstep.problems.multiclass_block import BlockAscent
-
+    def _run(self, problem: Problem) -> tuple[Any, Outcome]:
         name = problem.examples.default_solver if self.solver == "auto" else self.solver
         kept = signature = None
-        if self.warm_start:
+        if isinstance(problem, MulticlassProblem) and self.warm_start:
             signature = signature_of(problem, name)
             kept = self._state if self._state is not None and self._state[0] == signature else None
-        if name == "block":
-            rng = check_random_state(self.random_state)
-            generator = np.random.default_rng(rng.randint(np.iinfo(np.int32).max))
-            state = None if kept is None else kept[2]
-            solver: Any = BlockAscent(problem, generator, self.tol, state)
-        else:
-            state = None if kept is None else carried(problem, kept[2], kept[1])
-            solver = BatchDescent(problem, name, state)
+        solver = self._solver(problem, name, kept)
         stopping = Stopping(0.0, self.tol, self.max_iter, self.time_limit)
         outcome = run(solver, stopping, verbose=self.verbose, title=f"MulticlassSVC, {name}")
-        self._state = (signature, problem.scales, solver.state) if self.warm_start else None
+        if isinstance(problem, MulticlassProblem) and self.warm_start:
+            self._state = signature, problem.scales, solver.state
+        else:
+            self._state = None
         return solver, outcome
 
-    def _read_off(
-        self, problem: MulticlassProblem, solver: Any, outcome: Outcome, used: Any
-    ) -> None:
+    def _solver(self, problem: Any, name: str, kept: tuple[Any, ...] | None) -> Any:
+        """The solver of that name, for where the rows of the problem are."""
+        from cornerstep.problems.multiclass_batch import BatchDescent, carried
+        from cornerstep.problems.multiclass_block import BlockAscent
+        from cornerstep.problems.multiclass_spread import SpreadAscent, SpreadRows
+
+        rng = check_random_state(self.random_state)
+        generator = np.random.default_rng(rng.randint(np.iinfo(np.int32).max))
+        if isinstance(problem, SpreadProblem):
+            if name == "block":
+                return SpreadAscent(problem, generator)
+            return BatchDescent(SpreadRows(problem), name)
+        if name != "block":
+            state = None if kept is None else carried(problem, kept[2], kept[1])
+            return BatchDescent(problem, name, state)
+        return BlockAscent(problem, generator, self.tol, None if kept is None else kept[2])
+
+    def _read_off(self, problem: Problem, solver: Any, outcome: Outcome, used: Any) -> None:
         coefficients = solver.coefficients()
         if coefficients is not None:
             coefficients = sp.csr_array(coefficients)
@@ -288,7 +307,7 @@ class MulticlassSVC(CertifiedDisplay, ClassifierMixin, BaseEstimator):
         self.n_iter_ = max(outcome.n_iter, 1)
         self.trace_ = outcome.trace
 
-    def _read_machine(self, problem: MulticlassProblem, solver: Any, used: Any, X: Any) -> None:
+    def _read_machine(self, problem: Problem, solver: Any, used: Any, X: Any) -> None:
         """What scores new examples: weights, or support rows and their coefficients."""
         for name in ("coef_", "intercept_", "support_", "_support_rows", "_machine"):
             self.__dict__.pop(name, None)  # of an earlier fit with another kernel
@@ -349,6 +368,9 @@ class MulticlassSVC(CertifiedDisplay, ClassifierMixin, BaseEstimator):
         -------
         array of shape (n, m), or (n,) for two classes
         """
+        rows = as_rows(X)
+        if rows is not None:
+            return np.concatenate([self.decision_function(block) for block in rows.blocks()])
         scores = self._scores(X)
         return scores.ravel() if self.classes_.size == 2 else scores
 
@@ -378,6 +400,9 @@ class MulticlassSVC(CertifiedDisplay, ClassifierMixin, BaseEstimator):
         -------
         array of shape (n, k)
         """
+        rows = as_rows(X)
+        if rows is not None:
+            return np.concatenate([self.predict_top_k(block, k) for block in rows.blocks()])
         scores = self._scores(X)
         if not (isinstance(k, Integral) and 1 <= k <= self.classes_.size):
             raise ValueError(f"k must be an integer from 1 to {self.classes_.size}, got {k!r}")
@@ -387,7 +412,23 @@ class MulticlassSVC(CertifiedDisplay, ClassifierMixin, BaseEstimator):
             return self.classes_[scores.argmax(axis=1)][:, None]
         return self.classes_[np.argsort(-scores, axis=1, kind="stable")[:, :k]]
 
-    def top_k_score(self, X: Any, y: Any, k: int = 5, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """The share of examples whose label has the largest score.
+
+        Parameters
+        ----------
+        X : array, CSR matrix or rows on disk of shape (n, d)
+        y : array of shape (n,)
+            May be left out where X has labels of its own.
+        sample_weight : array of shape (n,), optional
+
+        Returns
+        -------
+        float
+        """
+        return float(super().score(X, labels_of(X, y), sample_weight))
+
+    def top_k_score(self, X: Any, y: Any = None, k: int = 5, sample_weight: Any = None) -> float:
         """The share of examples whose label is among the k classes with the largest scores.
 
         Parameters
@@ -401,5 +442,5 @@ class MulticlassSVC(CertifiedDisplay, ClassifierMixin, BaseEstimator):
         -------
         float
         """
-        hits = (self.predict_top_k(X, k) == np.asarray(y)[:, None]).any(axis=1)
+        hits = (self.predict_top_k(X, k) == np.asarray(labels_of(X, y))[:, None]).any(axis=1)
         return float(np.average(hits, weights=sample_weight))

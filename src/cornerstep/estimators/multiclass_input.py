@@ -7,7 +7,6 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from cornerstep.estimators.kernels import KERNELS
 from cornerstep.losses import Loss, make_loss
@@ -41,12 +40,6 @@ def given_loss(model: Any, n_examples: int) -> Loss:
     loss = make_loss(model.loss, k=model.k, rho=model.rho, costs=costs, per_example=per_example)
     loss.check(model.classes_.size, n_examples)
     return loss
-
-
-def with_constant(X: Any, constant: float) -> Any:
-    """X with one more column, of a constant."""
-    column = np.full((X.shape[0], 1), constant, dtype=X.dtype)
-    return sp.hstack([X, column], "csr") if sp.issparse(X) else np.hstack([X, column])
 
 
 def signature_of(problem: MulticlassProblem, solver: str) -> tuple[Any, ...]:

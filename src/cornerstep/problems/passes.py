@@ -119,10 +119,15 @@ class Probes:
 
     def error(self, state: DualState) -> float:
         """A bound of |E| of the state's image."""
-        if not self.image.size:
-            return 0.0
-        of_image = state.image.T @ self.image if self._sparse else state.image @ self.image.T
-        return SAFETY * float(np.linalg.norm(of_image - state.probed)) / math.sqrt(PROBES)
+        return rounding(state, self.image, self._sparse)
+
+
+def rounding(state: DualState, probes: FloatArray, sparse: bool) -> float:
+    """A bound of |E| from the probed products of a state; 0 without probes."""
+    if not probes.size:
+        return 0.0
+    of_image = state.image.T @ probes if sparse else state.image @ probes.T
+    return SAFETY * float(np.linalg.norm(of_image - state.probed)) / math.sqrt(PROBES)
 
 
 class Gathering:
