@@ -122,6 +122,8 @@ class ParquetRows(Rows):
         files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
         if not files:
             raise ValueError(f"path must have Parquet files in it, got the folder {path}")
+        self._target = target
+        self._names_of_files = [str(file) for file in files]
         self._files = [parquet.ParquetFile(file) for file in files]
         schema = self._files[0].schema_arrow
         wanted = ([] if target is None else [target]) + (features or [])
@@ -152,6 +154,19 @@ class ParquetRows(Rows):
             self.target = np.concatenate([np.asarray(column) for column in columns])
         counts = [count for file in self._files for count in self._counts(file.metadata.num_rows)]
         self.starts = np.cumsum([0, *counts])
+
+    def row_groups(self) -> Iterator[tuple[str, int, int]]:
+        """File, number and length of every row group."""
+        for name, file in zip(self._names_of_files, self._files, strict=True):
+            for group in range(file.metadata.num_row_groups):
+                yield name, group, file.metadata.row_group(group).num_rows
+
+    def row_group(self, group: int) -> tuple[Any, Any]:
+        """Features and labels of a row group of the first file."""
+        table = self._files[0].read_row_group(group)
+        batches = table.select(self._names).combine_chunks().to_batches()
+        X = np.concatenate([self._matrix(batch) for batch in batches])
+        return X, np.asarray(table.column(self._target))
 
     def _counts(self, n: int) -> list[int]:
         return [min(self._step, n - first) for first in range(0, n, self._step)]

@@ -19,6 +19,7 @@ from cornerstep.estimators.kernels import Kernel, gamma_value
 from cornerstep.estimators.multiclass_input import (
     check_parameters,
     given_loss,
+    is_dask,
     signature_of,
     threads,
 )
@@ -203,6 +204,10 @@ class MulticlassSVC(CertifiedDisplay, ClassifierMixin, BaseEstimator):
             from cornerstep.estimators.spread import pose_streamed
 
             return pose_streamed(self, rows, y, sample_weight)
+        if is_dask(X):
+            from cornerstep.dask import pose
+
+            return pose(self, X, y, sample_weight)
         return self._pose_arrays(X, y, sample_weight)
 
     def _pose_arrays(
@@ -263,7 +268,11 @@ class MulticlassSVC(CertifiedDisplay, ClassifierMixin, BaseEstimator):
             kept = self._state if self._state is not None and self._state[0] == signature else None
         solver = self._solver(problem, name, kept)
         stopping = Stopping(0.0, self.tol, self.max_iter, self.time_limit)
-        outcome = run(solver, stopping, verbose=self.verbose, title=f"MulticlassSVC, {name}")
+        try:
+            outcome = run(solver, stopping, verbose=self.verbose, title=f"MulticlassSVC, {name}")
+        finally:
+            if isinstance(problem, SpreadProblem):
+                problem.crew.close()
         if isinstance(problem, MulticlassProblem) and self.warm_start:
             self._state = signature, problem.scales, solver.state
         else:

@@ -25,7 +25,7 @@ import numpy as np
 
 from cornerstep.optimiser.loop import Look, Move
 from cornerstep.problems.multiclass import MulticlassProblem
-from cornerstep.problems.passes import DualState, LocalRows, Rows, keeps_duals, rows_of
+from cornerstep.problems.passes import DualState, LocalRows, Rows, keeps_duals, moved_note, rows_of
 from cornerstep.vectors import FloatArray
 
 RULES = ("fw", "fw-open-loop", "projected-gradient")
@@ -63,7 +63,6 @@ class BatchDescent:
     """
 
     monotone = False
-    extra_columns: tuple[str, ...] = ("dual", "frank_wolfe_gap")
 
     def __init__(
         self, problem: MulticlassProblem | Rows, rule: str, state: DualState | None = None
@@ -79,6 +78,17 @@ class BatchDescent:
         if rule == "projected-gradient":
             self._radius = math.sqrt(self.rows.losses(nothing.image))  # |W*|² <= P(0)
         self._gap = 0.0
+
+    @property
+    def extra_columns(self) -> tuple[str, ...]:
+        """Of the trace."""
+        columns = ("dual", "frank_wolfe_gap")
+        return columns if self.rows.moved is None else (*columns, "bytes_moved")
+
+    @property
+    def note(self) -> str:
+        """For the live display."""
+        return moved_note(self.rows.moved)
 
     @property
     def point(self) -> DualState:
@@ -122,7 +132,10 @@ class BatchDescent:
 
     def _look(self, value: float) -> Look:
         frank_wolfe = math.nan if self.rule == "projected-gradient" else self._gap
-        return Look(value, max(value - self.best_dual, 0.0), extra=(self.best_dual, frank_wolfe))
+        extra: tuple[Any, ...] = (self.best_dual, frank_wolfe)
+        if self.rows.moved is not None:
+            extra = (*extra, self.rows.moved)
+        return Look(value, max(value - self.best_dual, 0.0), extra=extra)
 
     def move(self) -> Move:
         t = self.state.steps + 1

@@ -19,7 +19,7 @@ import numpy as np
 
 from cornerstep.optimiser.loop import Look, Move
 from cornerstep.problems.partitions import LostDualsError, Reply, Slots, SpreadProblem, state_of
-from cornerstep.problems.passes import PROBES, DualState, Pass, rounding
+from cornerstep.problems.passes import PROBES, DualState, Pass, moved_note, rounding
 from cornerstep.vectors import FloatArray
 
 _SWEEPS = 10  # of a round at most; 1 in the first, twice that in the second, and so on
@@ -121,6 +121,7 @@ class SpreadAscent:
         self.image = problem.empty_image(problem.shared.n_classes)
         self.best_image, self.best_value, self.best_dual = self.image, math.inf, -math.inf
         self.rounds = 0
+        self._age = 0  # rounds since the momentum was last given up
         self._step = 0.0
         self._reply: Reply = {}
 
@@ -146,18 +147,14 @@ class SpreadAscent:
         """The image of the point to return."""
         return self.best_image
 
-    def snapshot(self) -> dict[str, Any]:
-        """The dual points held, as arrays by name."""
-        return {
-            f"{name}_{k}": part
-            for k, pool in enumerate(self.crew.duals())
-            for name, part in zip(_POOL, pool, strict=True)
-        }
+    def snapshot(self) -> dict[str, Any] | None:
+        """The dual points held, as arrays by name; None if some are lost at the moment."""
+        pool = self.crew.duals()
+        return None if pool is None else dict(zip(_POOL, pool, strict=True))
 
     def resume(self, arrays: dict[str, Any]) -> None:
         """Go on from a snapshot."""
-        count = self.crew.count
-        self.crew.restore([tuple(arrays[f"{name}_{k}"] for name in _POOL) for k in range(count)])
+        self.crew.restore(tuple(arrays[name] for name in _POOL))
         self._take_held()
 
     def _exact(self, image: FloatArray) -> Reply:
@@ -180,6 +177,7 @@ class SpreadAscent:
                     self.image,
                     step=self._step,
                     sigma=self.sigma,
+                    momentum=self._age / (self._age + 3),
                     sweeps=min(2**self.rounds, _SWEEPS),
                     seed=int(self.rng.integers(2**31)),
                 )
@@ -208,6 +206,7 @@ class SpreadAscent:
         curvature = float(np.vdot(change, change)) - 2.0 * bend
         longest = slope / curvature if curvature > 0 else 1.0
         self._step = min(max(longest, 0.0), 1.0)
+        self._age = self._age + 1 if longest >= 1.0 else 0
         if not self.crew.sequential:
             if longest > 1.0:
                 self.sigma = max(1.0, self.sigma * max(_LOWER, 1.0 / longest))
@@ -223,15 +222,3 @@ class SpreadAscent:
         self.best_value = reply["losses"] + 0.5 * float(np.vdot(point, point))
         self.best_dual = reply["here"] - 0.5 * float(np.vdot(reply["image"], reply["image"]))
         return self._look()
-
-
-def moved_note(moved: int | None) -> str:
-    """How much has been moved, for people."""
-    if moved is None:
-        return ""
-    size = float(moved)
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000:
-            return f"{size:.3g} {unit} moved"
-        size /= 1000
-    return f"{size:.3g} TB moved"

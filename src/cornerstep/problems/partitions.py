@@ -40,6 +40,25 @@ def total(replies: Iterable[Reply]) -> Reply:
     return reduce(lambda a, b: {name: a[name] + b[name] for name in a}, replies)
 
 
+def joined(pools: list[tuple[Any, ...]]) -> tuple[Any, ...]:
+    """The pool of all rows, of the pools of partitions."""
+    sizes = np.concatenate([np.diff(starts) for starts, _, _ in pools])
+    classes, beta = (np.concatenate([pool[k] for pool in pools]) for k in (1, 2))
+    return np.append(0, np.cumsum(sizes)), classes, beta
+
+
+def split(pool: tuple[Any, ...], counts: Any) -> list[tuple[Any, ...]]:
+    """The pools of partitions of so many rows each, of the pool of all rows."""
+    starts, classes, beta = pool
+    out, first = [], 0
+    for count in counts:
+        part = starts[first : first + count + 1]
+        entries = slice(part[0], part[-1])
+        out.append((part - part[0], classes[entries].copy(), beta[entries].copy()))
+        first += count
+    return out
+
+
 class Shared(NamedTuple):
     """What all partitions of a problem share."""
 
@@ -59,9 +78,12 @@ class Shared(NamedTuple):
 class Crew(Protocol):
     """Who holds the partitions."""
 
-    count: int  # partitions
-    sequential: bool  # a partition sees the changes of those before it
+    sequential: bool  # a partition sees the changes of all those before it
     moved: int | None  # bytes between machines so far; None on one machine
+
+    @property
+    def count(self) -> int:
+        """How many partitions work at the same time."""
 
     def reduce(self, task: str, image: FloatArray, **arguments: Any) -> Reply:
         """Have every partition do a task at these weights, and sum the replies.
@@ -72,11 +94,14 @@ class Crew(Protocol):
     def coefficients(self) -> Any:
         """``s_i alpha_i`` of all dual points as a sparse matrix; None where there are too many."""
 
-    def duals(self) -> list[tuple[Any, ...]]:
-        """The pools of all partitions."""
+    def duals(self) -> tuple[Any, ...] | None:
+        """The dual points of the block method as one pool; None if some are lost at the moment."""
 
-    def restore(self, pools: list[tuple[Any, ...]]) -> None:
-        """Let every partition hold the dual points of such a list."""
+    def restore(self, pool: tuple[Any, ...]) -> None:
+        """Let the partitions hold the dual points of such a pool."""
+
+    def close(self) -> None:
+        """The run is over."""
 
 
 class LostDualsError(Exception):
@@ -178,6 +203,7 @@ class Partition:
         *,
         step: float,
         sigma: float,
+        momentum: float,
         sweeps: int,
         seed: int,
         current: FloatArray | None = None,
@@ -188,14 +214,23 @@ class Partition:
         Replies with the losses, the change of W, and what the dual is made of but ``|W|²``, at the
         dual points held, at those proposed, and half-way.
         """
-        self._settle(problem, step)
+        before = self._settle(problem, step)
         losses = self._look(problem, image)
-        starts, classes, beta = self.pool = kernels.repool(self.pool, *self._found)
+        record = (problem.labels, sigma * problem.scales, *problem.record[2:])
         start = image if current is None else current
         moving = start.copy()
-        self._after = beta.copy()
-        pool = starts, classes, self._after
-        record = (problem.labels, sigma * problem.scales, *problem.record[2:])
+        starts, classes, beta = pool = self.held(problem)
+        beyond = beta.copy()
+        if momentum and before is not None:
+            kernels.extrapolate(
+                problem.examples.rows, moving, pool, before, momentum, record, beyond
+            )
+        either = np.maximum(beta, beyond)
+        starts, classes, kept = kernels.repool((starts, classes, either), *self._found)
+        old, new = either > 0, kept > 0
+        here, self._after = np.zeros_like(kept), np.zeros_like(kept)
+        here[new], self._after[new] = beta[old], beyond[old]
+        self.pool, pool = (starts, classes, here), (starts, classes, self._after)
         rng = np.random.default_rng(seed)
         lively = np.flatnonzero(np.diff(starts))
         first = 0.0
@@ -210,7 +245,7 @@ class Partition:
             lively = order[gains > _STILL * gain / order.size]
         moving -= start
         moving /= sigma
-        half = starts, classes, 0.5 * (beta + self._after)
+        half = starts, classes, 0.5 * (here + self._after)
         return {
             "image": moving,
             "losses": losses,
@@ -219,15 +254,14 @@ class Partition:
             "there": kernels.dual_terms(pool, problem.record),
         }
 
-    def _settle(self, problem: MulticlassProblem, step: float) -> None:
-        if self.pool is None:
-            n = problem.examples.n
-            self.pool = np.zeros(n + 1, np.int64), np.empty(0, np.int32), np.empty(0)
-        elif self._after is not None:
-            starts, classes, before = self.pool
-            after = self._after if step == 1.0 else before + step * (self._after - before)
-            self.pool = starts, classes, after
-        self._after = None
+    def _settle(self, problem: MulticlassProblem, step: float) -> FloatArray | None:
+        """Take the step that was proposed; returns the dual points before it, in the same pool."""
+        starts, classes, before = self.held(problem)
+        if self._after is None:
+            return None
+        after = self._after if step == 1.0 else before + step * (self._after - before)
+        self.pool, self._after = (starts, classes, after), None
+        return before
 
     def _look(self, problem: MulticlassProblem, image: FloatArray) -> float:
         n = problem.examples.n
@@ -243,13 +277,19 @@ class Partition:
             )
         return float(losses.sum())
 
+    def held(self, problem: MulticlassProblem) -> tuple[Any, ...]:
+        """The dual points of the block method; a change that was proposed is no part of them."""
+        if self.pool is None:
+            n = problem.examples.n
+            self.pool = np.zeros(n + 1, np.int64), np.empty(0, np.int32), np.empty(0)
+        return self.pool
+
     def exact(self, problem: MulticlassProblem, image: FloatArray) -> Reply:
         """In float64 from the data: the losses at ``image``, and W and the dual of what is held.
 
         A change that was proposed stays proposed.
         """
-        if self.pool is None:
-            self._settle(problem, 0.0)
+        pool = self.held(problem)
         own = problem.examples.empty_image(problem.n_classes)
         coefficients = self.coefficients(problem.labels, problem.scales, problem.n_classes)
         for block in problem.blocks():
@@ -259,7 +299,7 @@ class Partition:
         return {
             "losses": problem.losses(image),
             "image": own,
-            "here": kernels.dual_terms(self.pool, problem.record),
+            "here": kernels.dual_terms(pool, problem.record),
         }
 
     def coefficients(self, labels: IntArray, scales: FloatArray, n_classes: int) -> Any:

@@ -72,6 +72,10 @@ class Pass(NamedTuple):
 class Rows(Protocol):
     """Who holds the rows, as the batch methods see it."""
 
+    @property
+    def moved(self) -> int | None:
+        """Bytes moved between machines so far; None on one machine."""
+
     def nothing(self) -> DualState:
         """The state of dual points 0."""
 
@@ -163,6 +167,8 @@ class LocalRows:
     problem : MulticlassProblem
     """
 
+    moved: int | None = None
+
     def __init__(self, problem: MulticlassProblem) -> None:
         self.problem = problem
         self._probes = Probes(problem)
@@ -231,3 +237,15 @@ class LocalRows:
 def rows_of(problem: MulticlassProblem) -> Rows:
     """Who holds the rows of a problem: decided by the kind of its examples."""
     return LocalRows(problem)
+
+
+def moved_note(moved: int | None) -> str:
+    """How much has been moved, for people."""
+    if moved is None:
+        return ""
+    size = float(moved)
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.3g} {unit} moved"
+        size /= 1000
+    return f"{size:.3g} TB moved"

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from cornerstep.problems.partitions import Partition, Reply, Shared, total
+from cornerstep.problems.partitions import Partition, Reply, Shared, joined, split, total
 from cornerstep.streaming import Rows
 from cornerstep.vectors import FloatArray, IntArray
 
@@ -30,13 +30,13 @@ class StreamCrew:
     """
 
     sequential = True
+    count = 1
     moved: int | None = None
 
     def __init__(self, rows: Rows, labels: IntArray, scales: FloatArray, shared: Shared) -> None:
         self._rows, self._labels, self._scales, self._shared = rows, labels, scales, shared
         bounds = rows.starts.tolist()
         self._slices = [slice(*pair) for pair in pairwise(bounds)]
-        self.count = len(self._slices)
         self._parts = [Partition() for _ in self._slices]
 
     def reduce(self, task: str, image: FloatArray, **arguments: Any) -> Reply:
@@ -63,9 +63,13 @@ class StreamCrew:
             "csr",
         )
 
-    def duals(self) -> list[tuple[Any, ...]]:
-        return [part.pool for part in self._parts if part.pool is not None]
+    def duals(self) -> tuple[Any, ...]:
+        return joined([part.pool for part in self._parts if part.pool is not None])
 
-    def restore(self, pools: list[tuple[Any, ...]]) -> None:
-        for part, pool in zip(self._parts, pools, strict=True):
-            part.restore(tuple(np.array(array) for array in pool))
+    def restore(self, pool: tuple[Any, ...]) -> None:
+        pools = split(pool, np.diff(self._rows.starts))
+        for part, own in zip(self._parts, pools, strict=True):
+            part.restore(own)
+
+    def close(self) -> None:
+        pass
