@@ -63,8 +63,8 @@ class MulticlassSVC(CertifiedDisplay, ClassifierMixin, BaseEstimator):
     gamma, degree, coef0
         Of the kernel, as in :class:`sklearn.svm.SVC`.
     solver : str, default='auto'
-        'block' (what 'auto' means), or the plain methods 'fw', 'fw-open-loop' and
-        'projected-gradient'.
+        'block' (what 'auto' means), 'fw-corrective', which needs few passes over all examples, or
+        the plain methods 'fw', 'fw-open-loop' and 'projected-gradient'.
     tol : float, default=1e-3
         Relative duality gap: stop when ``objective - dual_objective <= tol * objective``.
     max_iter : int, default=1000
@@ -283,6 +283,7 @@ class MulticlassSVC(CertifiedDisplay, ClassifierMixin, BaseEstimator):
         """The solver of that name, for where the rows of the problem are."""
         from cornerstep.problems.multiclass_batch import BatchDescent, carried
         from cornerstep.problems.multiclass_block import BlockAscent
+        from cornerstep.problems.multiclass_corrective import RULE, CorrectiveDescent
         from cornerstep.problems.multiclass_spread import SpreadAscent, SpreadRows
 
         rng = check_random_state(self.random_state)
@@ -290,9 +291,13 @@ class MulticlassSVC(CertifiedDisplay, ClassifierMixin, BaseEstimator):
         if isinstance(problem, SpreadProblem):
             if name == "block":
                 return SpreadAscent(problem, generator)
+            if name == RULE:
+                return CorrectiveDescent(SpreadRows(problem))
             return BatchDescent(SpreadRows(problem), name)
         if name != "block":
             state = None if kept is None else carried(problem, kept[2], kept[1])
+            if name == RULE:
+                return CorrectiveDescent(problem, state)
             return BatchDescent(problem, name, state)
         return BlockAscent(problem, generator, self.tol, None if kept is None else kept[2])
 

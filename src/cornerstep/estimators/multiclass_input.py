@@ -12,7 +12,7 @@ from cornerstep.estimators.kernels import KERNELS
 from cornerstep.losses import Loss, make_loss
 from cornerstep.problems.multiclass import MulticlassProblem
 
-SOLVERS = ("auto", "block", "fw", "fw-open-loop", "projected-gradient")
+SOLVERS = ("auto", "block", "fw-corrective", "fw", "fw-open-loop", "projected-gradient")
 
 
 def check_parameters(model: Any) -> None:

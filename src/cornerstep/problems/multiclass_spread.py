@@ -13,6 +13,7 @@ would best be longer than 1 lowers it, a short one raises it.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -95,6 +96,14 @@ class SpreadRows:
 
     def ridge(self, alpha: Any) -> float:
         return self._smoothing * alpha.square() if self._smoothing else 0.0
+
+    def inner(self, states: Sequence[DualState], other: DualState) -> FloatArray:
+        if self._smoothing:
+            raise ValueError(
+                "solver='fw-corrective' needs smoothing=0 where rows are spread: the dual points "
+                f"of all its vertices would have to be kept; got smoothing={self._smoothing!r}"
+            )
+        return np.array([float(np.vdot(state.image, other.image)) for state in states])
 
     def error(self, state: DualState) -> float:
         return rounding(state, self._probes, self.problem.sparse)

@@ -16,6 +16,7 @@ times its root is below |E| with a probability under 1e-8, whatever E is.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -94,6 +95,9 @@ class Rows(Protocol):
 
     def ridge(self, alpha: Any) -> float:
         """``mu sum_i s_i |alpha_i|²``."""
+
+    def inner(self, states: Sequence[DualState], other: DualState) -> FloatArray:
+        """``<W, W'> + mu sum_i s_i <alpha_i, alpha_i'>`` of each state with another."""
 
     def error(self, state: DualState) -> float:
         """A bound of the rounding of the state's image; 0 in float64."""
@@ -226,6 +230,17 @@ class LocalRows:
         if not self.problem.smoothing:
             return 0.0
         return self.problem.smoothing * float(self.problem.scales @ (alpha**2).sum(axis=1))
+
+    def inner(self, states: Sequence[DualState], other: DualState) -> FloatArray:
+        problem = self.problem
+        weighted = problem.scales[:, None] * other.alpha if keeps_duals(problem) else other.alpha
+        image = weighted.T if problem.examples.kernel else other.image
+        out = np.empty(len(states))
+        for k, state in enumerate(states):
+            out[k] = np.vdot(state.image, image)
+            if problem.smoothing:
+                out[k] += problem.smoothing * np.vdot(state.alpha, weighted)
+        return out
 
     def error(self, state: DualState) -> float:
         return self._probes.error(state)
