@@ -171,7 +171,7 @@ def _placed(client: Any, X: Any, prepared: list[Any]) -> list[Any]:
     """Chunks on their way to workers: near their data if that is there, else as many on each."""
     from distributed import futures_of
 
-    if futures_of(X):
+    if futures_of(X):  # type: ignore[no-untyped-call]
         return list(client.compute(prepared))
     workers = sorted(client.scheduler_info(n_workers=-1)["workers"])
     share = len(workers) / len(prepared)
@@ -179,6 +179,22 @@ def _placed(client: Any, X: Any, prepared: list[Any]) -> list[Any]:
         client.compute(part, workers=[workers[int(k * share)]], allow_other_workers=True)
         for k, part in enumerate(prepared)
     ]
+
+
+def by_blocks(X: Any, function: Callable[[Any], Any], dtype: Any, columns: int) -> Any:
+    """A function of rows on each chunk of a Dask array; with so many columns, 0 for none."""
+    _imported()
+    X = X.rechunk({1: -1})
+    if not columns:
+        return X.map_blocks(function, dtype=dtype, drop_axis=1, meta=np.empty(0, dtype))
+    chunks = (X.chunks[0], (columns,))
+    return X.map_blocks(function, dtype=dtype, chunks=chunks, meta=np.empty((0, 0), dtype))
+
+
+def computed(*collections: Any) -> Any:
+    """Dask's collections as arrays; what is none comes back as it is."""
+    dask, _ = _imported()
+    return dask.compute(*collections)
 
 
 def _aligned(array: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:

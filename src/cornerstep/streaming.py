@@ -24,6 +24,7 @@ import scipy.sparse as sp
 from cornerstep.vectors import IntArray
 
 BLOCK_BYTES = 2**26  # of a block of rows, about
+_MANY = 2**31 - 1  # features, while their number is not known
 
 
 class Rows:
@@ -212,9 +213,9 @@ class SvmlightRows(Rows):
         self._path = path
         size = path.stat().st_size
         self._offsets = list(range(0, size, BLOCK_BYTES // 4))  # text is longer than CSR rows
-        least, most, counts, labels = 2**31, -1, [], []
+        least, most, counts, labels = _MANY, -1, [], []
         for offset in self._offsets:
-            X, y = self._load(offset, None)
+            X, y = self._load(offset, _MANY)
             counts.append(X.shape[0])
             labels.append(y)
             if X.nnz:
@@ -230,7 +231,7 @@ class SvmlightRows(Rows):
         y = np.concatenate(labels) if labels else np.empty(0)
         self.target = y.astype(np.int64) if (y % 1 == 0).all() else y
 
-    def _load(self, offset: int, n_features: int | None) -> Any:
+    def _load(self, offset: int, n_features: int) -> Any:
         from sklearn.datasets import load_svmlight_file
 
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from numbers import Integral
 from typing import Any
 
@@ -14,10 +15,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from cornerstep.checkpoints import Checkpoint
 from cornerstep.display import CertifiedDisplay
 from cornerstep.estimators.kernels import Kernel, gamma_value
 from cornerstep.estimators.multiclass_input import (
     check_parameters,
+    checkpoint_signature,
     given_loss,
     is_dask,
     signature_of,
@@ -30,7 +33,7 @@ from cornerstep.optimiser.result import Status
 from cornerstep.problems.examples import Examples, KernelExamples, with_constant
 from cornerstep.problems.multiclass import MulticlassProblem
 from cornerstep.problems.partitions import SpreadProblem
-from cornerstep.streaming import as_rows, labels_of
+from cornerstep.streaming import Rows, as_rows, labels_of
 from cornerstep.vectors import FloatArray
 
 Problem = MulticlassProblem | SpreadProblem
@@ -81,6 +84,10 @@ class MulticlassSVC(CertifiedDisplay, ClassifierMixin, BaseEstimator):
         Start from the dual points of the last fit if labels and loss are the same.  Methods that
         do not keep them start from their weights, if all but C is the same.  Only with it is the
         dual state kept after a fit.
+    checkpoint : str or path, optional
+        A file to which the state of training is written every minute, and at the end.  If it is
+        there when ``fit`` starts, training goes on from it; it must have been written for the same
+        data, loss, weights and kind of solver; with 'block' C and weights may differ.
     n_jobs : int, optional
         Threads for the matrix products; None leaves the setting of the environment, -1 takes all
         cores.
@@ -140,6 +147,7 @@ class MulticlassSVC(CertifiedDisplay, ClassifierMixin, BaseEstimator):
         intercept_scaling: float = 1.0,
         class_weight: Any = None,
         warm_start: bool = False,
+        checkpoint: Any = None,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -162,6 +170,7 @@ class MulticlassSVC(CertifiedDisplay, ClassifierMixin, BaseEstimator):
         self.intercept_scaling = intercept_scaling
         self.class_weight = class_weight
         self.warm_start = warm_start
+        self.checkpoint = checkpoint
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -268,8 +277,24 @@ class MulticlassSVC(CertifiedDisplay, ClassifierMixin, BaseEstimator):
             kept = self._state if self._state is not None and self._state[0] == signature else None
         solver = self._solver(problem, name, kept)
         stopping = Stopping(0.0, self.tol, self.max_iter, self.time_limit)
+        keeper = None
+        if self.checkpoint is not None:
+            if isinstance(problem, SpreadProblem) and self.smoothing and name != "block":
+                raise ValueError(
+                    f"checkpoint must be None with solver={name!r} and smoothing where rows are "
+                    "spread: their dual points are not brought together; solver='block' keeps one"
+                )
+            keeper = Checkpoint(self.checkpoint, solver, checkpoint_signature(problem, name))
         try:
-            outcome = run(solver, stopping, verbose=self.verbose, title=f"MulticlassSVC, {name}")
+            outcome = run(
+                solver,
+                stopping,
+                callback=keeper,
+                verbose=self.verbose,
+                title=f"MulticlassSVC, {name}",
+            )
+            if keeper is not None:
+                keeper.write()
         finally:
             if isinstance(problem, SpreadProblem):
                 problem.crew.close()
@@ -351,16 +376,35 @@ class MulticlassSVC(CertifiedDisplay, ClassifierMixin, BaseEstimator):
                 stacklevel=3,
             )
 
-    def _scores(self, X: Any) -> FloatArray:
-        """One column per class (one in all for two classes)."""
+    def _checked(self, X: Any) -> Any:
         check_is_fitted(self)
-        X = validate_data(
+        return validate_data(
             self,
             X,
             accept_sparse=self._accept_sparse(),
             dtype=[np.float64, np.float32],
             reset=False,
         )
+
+    def _read(self, rows: Rows) -> Iterator[Any]:
+        """The blocks of rows on disk, if they have the features of the model."""
+        check_is_fitted(self)
+        names = getattr(self, "feature_names_in_", None)
+        if (
+            rows.feature_names is not None
+            and names is not None
+            and list(names) != list(rows.feature_names)
+        ):
+            raise ValueError("X must have the features of fit in the same order")
+        if rows.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"X has {rows.shape[1]} features, but MulticlassSVC is expecting "
+                f"{self.n_features_in_} features as input"
+            )
+        return rows.blocks()
+
+    def _scores(self, X: Any) -> FloatArray:
+        """One column per class (one in all for two classes)."""
         if self.kernel == "linear":
             return np.asarray(X @ self.coef_.T) + self.intercept_
         if self.support_.size == 0:
@@ -382,10 +426,16 @@ class MulticlassSVC(CertifiedDisplay, ClassifierMixin, BaseEstimator):
         -------
         array of shape (n, m), or (n,) for two classes
         """
+        if is_dask(X):
+            from cornerstep.dask import by_blocks
+
+            wide = self.classes_.size > 2
+            return by_blocks(X, self.decision_function, np.float64, self.classes_.size * wide)
         rows = as_rows(X)
         if rows is not None:
-            return np.concatenate([self.decision_function(block) for block in rows.blocks()])
-        scores = self._scores(X)
+            scores = np.concatenate([self._scores(block) for block in self._read(rows)])
+        else:
+            scores = self._scores(self._checked(X))
         return scores.ravel() if self.classes_.size == 2 else scores
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
@@ -414,12 +464,20 @@ class MulticlassSVC(CertifiedDisplay, ClassifierMixin, BaseEstimator):
         -------
         array of shape (n, k)
         """
-        rows = as_rows(X)
-        if rows is not None:
-            return np.concatenate([self.predict_top_k(block, k) for block in rows.blocks()])
-        scores = self._scores(X)
+        check_is_fitted(self)
         if not (isinstance(k, Integral) and 1 <= k <= self.classes_.size):
             raise ValueError(f"k must be an integer from 1 to {self.classes_.size}, got {k!r}")
+        if is_dask(X):
+            from cornerstep.dask import by_blocks
+
+            return by_blocks(X, lambda part: self._top(part, k), self.classes_.dtype, k)
+        rows = as_rows(X)
+        if rows is not None:
+            return np.concatenate([self._top(block, k) for block in self._read(rows)])
+        return self._top(self._checked(X), k)
+
+    def _top(self, X: Any, k: int) -> npt.NDArray[Any]:
+        scores = self._scores(X)
         if self.classes_.size == 2:
             scores = np.hstack([np.zeros_like(scores), scores])
         if k == 1:
@@ -440,7 +498,7 @@ class MulticlassSVC(CertifiedDisplay, ClassifierMixin, BaseEstimator):
         -------
         float
         """
-        return float(super().score(X, labels_of(X, y), sample_weight))
+        return self.top_k_score(X, y, 1, sample_weight)
 
     def top_k_score(self, X: Any, y: Any = None, k: int = 5, sample_weight: Any = None) -> float:
         """The share of examples whose label is among the k classes with the largest scores.
@@ -456,5 +514,10 @@ class MulticlassSVC(CertifiedDisplay, ClassifierMixin, BaseEstimator):
         -------
         float
         """
-        hits = (self.predict_top_k(X, k) == np.asarray(labels_of(X, y))[:, None]).any(axis=1)
+        best, y = self.predict_top_k(X, k), labels_of(X, y)
+        if is_dask(X):
+            from cornerstep.dask import computed
+
+            best, y, sample_weight = computed(best, y, sample_weight)
+        hits = (best == np.asarray(y)[:, None]).any(axis=1)
         return float(np.average(hits, weights=sample_weight))

@@ -11,6 +11,7 @@ import numpy as np
 from cornerstep.estimators.kernels import KERNELS
 from cornerstep.losses import Loss, make_loss
 from cornerstep.problems.multiclass import MulticlassProblem
+from cornerstep.problems.partitions import SpreadProblem
 
 SOLVERS = ("auto", "block", "fw-corrective", "fw", "fw-open-loop", "projected-gradient")
 
@@ -58,6 +59,20 @@ def signature_of(problem: MulticlassProblem, solver: str) -> tuple[Any, ...]:
     if solver == "block" or keeps_duals(problem):
         return (*shared, "block" if solver == "block" else "dual points")
     return (*shared, digest((problem.examples.data, loss.costs)))
+
+
+def checkpoint_signature(problem: Any, solver: str) -> dict[str, Any]:
+    """What two fits must share for the second to go on from a checkpoint of the first."""
+    shared = problem.shared if isinstance(problem, SpreadProblem) else problem
+    loss = shared.loss
+    return {
+        "state": "dual blocks" if solver == "block" else "image",
+        "examples": problem.examples.n,
+        "features": problem.examples.size,
+        "classes": shared.n_classes,
+        "loss": [bool(loss.whole), *loss.rho.tolist()],
+        "smoothing": shared.smoothing,
+    }
 
 
 def threads(n_jobs: int | None) -> AbstractContextManager[Any]:

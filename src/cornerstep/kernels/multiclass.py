@@ -158,41 +158,6 @@ def sweep(order, rows, image, pool, problem, gains):
             gains[position] = scales[i] * (linear - 0.5 * own * square - 0.5 * mu * drift)
 
 
-@njit(cache=True)
-def extrapolate(rows, image, pool, before, momentum, problem, out):
-    """Go on from ``before`` beyond the dual points: ``project(beta + momentum (beta - before))``.
-
-    Writes the points to ``out`` and adds what they change of W to ``image``.
-    """
-    starts, classes, beta = pool
-    labels, scales, rho, whole = problem[0], problem[1], problem[5], problem[6]
-    width = widest(starts)
-    amounts, named = np.empty(width + 1), np.empty(width + 1, np.int64)
-    c, fresh = np.empty(width), np.empty(width)
-    scratch = np.empty((2, width + 2))
-    ordering, pools = np.empty(width + 1, np.int64), np.empty(width + 2, np.int64)
-    for i in range(starts.shape[0] - 1):
-        first = starts[i]
-        count = starts[i + 1] - first
-        total, moves = 0.0, False
-        for a in range(count):
-            c[a] = beta[first + a] + momentum * (beta[first + a] - before[first + a])
-            total += c[a]
-            moves |= beta[first + a] != before[first + a]
-            out[first + a] = beta[first + a]
-        if not moves:
-            continue
-        project(c[:count], total, rho, whole, fresh, scratch, ordering[:count], pools)
-        change = 0.0
-        for a in range(count):
-            named[a] = classes[first + a]
-            amounts[a] = -scales[i] * (fresh[a] - beta[first + a])
-            change -= amounts[a]
-            out[first + a] = fresh[a]
-        named[count], amounts[count] = labels[i], change
-        add(rows, image, i, named[: count + 1], amounts[: count + 1])
-
-
 @njit(cache=True, fastmath=_FAST)
 def scan(scores, first, pool, problem, most, found, n_found, losses, slopes):
     """Look at all classes of examples ``first, first + 1, ...`` with the given rows of scores.

@@ -70,14 +70,53 @@ class BatchDescent:
         self.rows = rows_of(problem) if isinstance(problem, MulticlassProblem) else problem
         self.rule = rule
         nothing = self.rows.nothing()
-        self.state = nothing if state is None else state
-        self.primal = self.state  # where P is taken; Pegasos parts the two
-        self.best, self.best_dual = self.state, self.dual_value(self.state)
         self._corner = nothing
         self._radius = math.inf
         if rule == "projected-gradient":
             self._radius = math.sqrt(self.rows.losses(nothing.image))  # |W*|² <= P(0)
         self._gap = 0.0
+        self._begin(nothing if state is None else state)
+
+    def _begin(self, state: DualState) -> None:
+        self.state = state
+        self.primal = state  # where P is taken; Pegasos parts the two
+        self.best, self.best_dual = state, self.dual_value(state)
+
+    def snapshot(self) -> dict[str, Any]:
+        """The state as arrays by name, and the losses there: what shows that the data is another.
+
+        The dual points of the batch methods are kept where they are in this process.
+        """
+        state = self._kept()
+        image, primal = np.asarray(state.image), np.asarray(self.primal.image)
+        return {
+            "image": image, "linear": np.array(state.linear), "probed": np.asarray(state.probed),
+            "steps": np.array(state.steps), "primal": primal, "alpha": np.asarray(state.alpha),
+            "losses": np.array(self.rows.losses(state.image)),
+        }  # fmt: skip
+
+    def _kept(self) -> DualState:
+        """The state that a snapshot is of."""
+        return self.state
+
+    def resume(self, arrays: dict[str, Any]) -> None:
+        """Go on from a snapshot: one taken with the same data, costs and weights."""
+        losses = self.rows.losses(arrays["image"])
+        if not math.isclose(losses, float(arrays["losses"]), rel_tol=1e-9):
+            raise ValueError(
+                "checkpoint was written for other data, costs or weights: the losses at its "
+                f"weights are {losses:.9g}, not {float(arrays['losses']):.9g}; remove it"
+            )
+        state = DualState(
+            arrays["image"],
+            float(arrays["linear"]),
+            arrays["alpha"],
+            arrays["probed"],
+            int(arrays["steps"]),
+        )
+        self._begin(state)
+        if self.rule == "projected-gradient":
+            self.primal = state._replace(image=arrays["primal"])
 
     @property
     def extra_columns(self) -> tuple[str, ...]:

@@ -48,12 +48,18 @@ class CorrectiveDescent(BatchDescent):
 
     def __init__(self, problem: MulticlassProblem | Rows, state: DualState | None = None) -> None:
         super().__init__(problem, RULE, state)
+
+    def _begin(self, state: DualState) -> None:
+        super()._begin(state)
         self._weights = np.ones(1)
         self.atoms: list[DualState] = [self.state]
         self.linear = np.array([self.state.linear])
         self.gram: FloatArray = self.rows.inner(self.atoms, self.state)[None]
         self._point, self._value = self.state, np.inf  # the best P
         self._centre, self._central = self.state, np.inf  # the best P that linearisations are of
+
+    def _kept(self) -> DualState:
+        return self.best
 
     @property
     def point(self) -> DualState:

@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 
 from cornerstep.optimiser.loop import Look, Move
+from cornerstep.problems.multiclass_block import POOL
 from cornerstep.problems.partitions import LostDualsError, Reply, Slots, SpreadProblem, state_of
 from cornerstep.problems.passes import PROBES, DualState, Pass, moved_note, rounding
 from cornerstep.vectors import FloatArray
 
 _SWEEPS = 10  # of a round at most; 1 in the first, twice that in the second, and so on
-_POOL = ("starts", "classes", "beta")
 _LOWER, _RAISE, _SHORT = 0.5, 1.5, 0.6  # factors on sigma; the step that counts as short
 
 
@@ -130,7 +130,6 @@ class SpreadAscent:
         self.image = problem.empty_image(problem.shared.n_classes)
         self.best_image, self.best_value, self.best_dual = self.image, math.inf, -math.inf
         self.rounds = 0
-        self._age = 0  # rounds since the momentum was last given up
         self._step = 0.0
         self._reply: Reply = {}
 
@@ -159,11 +158,11 @@ class SpreadAscent:
     def snapshot(self) -> dict[str, Any] | None:
         """The dual points held, as arrays by name; None if some are lost at the moment."""
         pool = self.crew.duals()
-        return None if pool is None else dict(zip(_POOL, pool, strict=True))
+        return None if pool is None else dict(zip(POOL, pool, strict=True))
 
     def resume(self, arrays: dict[str, Any]) -> None:
         """Go on from a snapshot."""
-        self.crew.restore(tuple(arrays[name] for name in _POOL))
+        self.crew.restore(tuple(arrays[name] for name in POOL))
         self._take_held()
 
     def _exact(self, image: FloatArray) -> Reply:
@@ -186,7 +185,6 @@ class SpreadAscent:
                     self.image,
                     step=self._step,
                     sigma=self.sigma,
-                    momentum=self._age / (self._age + 3),
                     sweeps=min(2**self.rounds, _SWEEPS),
                     seed=int(self.rng.integers(2**31)),
                 )
@@ -215,7 +213,6 @@ class SpreadAscent:
         curvature = float(np.vdot(change, change)) - 2.0 * bend
         longest = slope / curvature if curvature > 0 else 1.0
         self._step = min(max(longest, 0.0), 1.0)
-        self._age = self._age + 1 if longest >= 1.0 else 0
         if not self.crew.sequential:
             if longest > 1.0:
                 self.sigma = max(1.0, self.sigma * max(_LOWER, 1.0 / longest))

@@ -203,7 +203,6 @@ class Partition:
         *,
         step: float,
         sigma: float,
-        momentum: float,
         sweeps: int,
         seed: int,
         current: FloatArray | None = None,
@@ -214,23 +213,14 @@ class Partition:
         Replies with the losses, the change of W, and what the dual is made of but ``|W|²``, at the
         dual points held, at those proposed, and half-way.
         """
-        before = self._settle(problem, step)
+        self._settle(problem, step)
         losses = self._look(problem, image)
+        starts, classes, beta = self.pool = kernels.repool(self.pool, *self._found)
+        self._after = beta.copy()
+        pool = starts, classes, self._after
         record = (problem.labels, sigma * problem.scales, *problem.record[2:])
         start = image if current is None else current
         moving = start.copy()
-        starts, classes, beta = pool = self.held(problem)
-        beyond = beta.copy()
-        if momentum and before is not None:
-            kernels.extrapolate(
-                problem.examples.rows, moving, pool, before, momentum, record, beyond
-            )
-        either = np.maximum(beta, beyond)
-        starts, classes, kept = kernels.repool((starts, classes, either), *self._found)
-        old, new = either > 0, kept > 0
-        here, self._after = np.zeros_like(kept), np.zeros_like(kept)
-        here[new], self._after[new] = beta[old], beyond[old]
-        self.pool, pool = (starts, classes, here), (starts, classes, self._after)
         rng = np.random.default_rng(seed)
         lively = np.flatnonzero(np.diff(starts))
         first = 0.0
@@ -245,7 +235,7 @@ class Partition:
             lively = order[gains > _STILL * gain / order.size]
         moving -= start
         moving /= sigma
-        half = starts, classes, 0.5 * (here + self._after)
+        half = starts, classes, 0.5 * (beta + self._after)
         return {
             "image": moving,
             "losses": losses,
@@ -254,14 +244,12 @@ class Partition:
             "there": kernels.dual_terms(pool, problem.record),
         }
 
-    def _settle(self, problem: MulticlassProblem, step: float) -> FloatArray | None:
-        """Take the step that was proposed; returns the dual points before it, in the same pool."""
+    def _settle(self, problem: MulticlassProblem, step: float) -> None:
+        """Take this much of the change that was proposed."""
         starts, classes, before = self.held(problem)
-        if self._after is None:
-            return None
-        after = self._after if step == 1.0 else before + step * (self._after - before)
-        self.pool, self._after = (starts, classes, after), None
-        return before
+        if self._after is not None:
+            after = self._after if step == 1.0 else before + step * (self._after - before)
+            self.pool, self._after = (starts, classes, after), None
 
     def _look(self, problem: MulticlassProblem, image: FloatArray) -> float:
         n = problem.examples.n
