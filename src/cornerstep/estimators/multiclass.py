@@ -310,12 +310,15 @@ class MulticlassSVC(CertifiedDisplay, ClassifierMixin, BaseEstimator):
         from cornerstep.problems.multiclass_block import BlockAscent
         from cornerstep.problems.multiclass_corrective import RULE, CorrectiveDescent
         from cornerstep.problems.multiclass_spread import SpreadAscent, SpreadRows
+        from cornerstep.problems.multiclass_spread_auto import SpreadAuto
 
         rng = check_random_state(self.random_state)
         generator = np.random.default_rng(rng.randint(np.iinfo(np.int32).max))
         if isinstance(problem, SpreadProblem):
-            if name == "block":
+            if name == "block" and (self.solver == "block" or self.smoothing):
                 return SpreadAscent(problem, generator)
+            if name == "block":
+                return SpreadAuto(problem, generator, self.tol)
             if name == RULE:
                 return CorrectiveDescent(SpreadRows(problem))
             return BatchDescent(SpreadRows(problem), name)

@@ -58,6 +58,10 @@ class CorrectiveDescent(BatchDescent):
         self._point, self._value = self.state, np.inf  # the best P
         self._centre, self._central = self.state, np.inf  # the best P that linearisations are of
 
+    def know(self, point: DualState, value: float) -> None:
+        """A point with this P is known: it is returned unless a better one is found."""
+        self._point, self._value = point, value
+
     def _kept(self) -> DualState:
         return self.best
 

@@ -53,6 +53,11 @@ class SpreadRows:
         alpha = Slots([0, 0], np.zeros((2, 2))) if self._smoothing else np.empty((0, m))
         return DualState(self.problem.empty_image(m), 0.0, alpha, np.zeros((m, count)))
 
+    def state(self, image: FloatArray, linear: float) -> DualState:
+        """The state of dual points with this image, which is not rounded, and this ``l``."""
+        probed = image.T @ self._probes if self.problem.sparse else image @ self._probes.T
+        return self.nothing()._replace(image=image, linear=linear, probed=probed)
+
     def corner(self, primal: DualState, state: DualState, *, nearest: bool) -> Pass:
         while True:
             weights = tuple(state.alpha.weights) if self._smoothing else (0.0, 0.0)
@@ -172,9 +177,13 @@ class SpreadAscent:
             except LostDualsError:
                 self._reply = {}
 
+    def held(self) -> tuple[FloatArray, float]:
+        """W of the dual points that the partitions hold, from the data, and the dual less |W|²."""
+        reply = self._exact(self.image)
+        return reply["image"], reply["here"]
+
     def _take_held(self) -> None:
-        """Go to the weights of the dual points that the partitions hold."""
-        self.image = self._exact(self.image)["image"]
+        self.image, _ = self.held()
         self._step = 0.0
 
     def look(self) -> Look:
