@@ -1,6 +1,6 @@
 """Data larger than memory: files of examples, and a fit in a process of its own that is watched.
 
-``python -m benchmarks.streamed FOLDER SOLVER TOL`` trains on what :func:`write_rows` wrote to a
+``python -m benchmarks.streamed FOLDER SOLVER TOL [SECONDS]`` trains on what :func:`write_rows` wrote to a
 folder and prints what came of it, with the peak of resident memory, as a line of JSON.
 """
 
@@ -53,8 +53,12 @@ def main() -> None:
     small = MulticlassSVC(solver=solver, C=C, max_iter=2, tol=0.5)
     small.fit(np.array(X[:500]), y[:500])  # compiles
     before = _peak()
+    limit = float(sys.argv[4]) if len(sys.argv) > 4 else None
+    model = MulticlassSVC(
+        solver=solver, C=C, tol=tol, time_limit=limit, random_state=0, verbose=2
+    )  # fmt: skip
     start = time.perf_counter()
-    model = MulticlassSVC(solver=solver, C=C, tol=tol, random_state=0, verbose=2).fit(X, y)
+    model.fit(X, y)
     seconds = time.perf_counter() - start
     outcome: dict[str, Any] = {
         "bytes": X.nbytes, "seconds": seconds, "passes": model.n_iter_, "peak_bytes": _peak(),

@@ -140,33 +140,33 @@ def kill_a_worker(client, kind, monkeypatch, at):
 def test_a_killed_worker_costs_time_not_the_result(client, digits, monkeypatch, solver, smoothing):
     X, y = digits
     client.wait_for_workers(2, timeout=60)
-    options = {"C": 0.01, "smoothing": smoothing, "random_state": 0}
+    options = {"C": 0.02, "smoothing": smoothing, "random_state": 0}
     best = MulticlassSVC(tol=1e-5, **options).fit(X, y)
     kind = SpreadAscent if solver == "block" else BatchDescent
-    looks = kill_a_worker(client, kind, monkeypatch, at=6)
-    model = MulticlassSVC(solver=solver, tol=0.03, max_iter=100, **options)
+    looks = kill_a_worker(client, kind, monkeypatch, at=3)
+    model = MulticlassSVC(solver=solver, tol=0.01, max_iter=40, **options)
     model.fit(chunked(X, 150), chunked(y, 150))
-    assert len(looks) > 6
+    assert len(looks) > 3
     assert best.dual_objective_ <= model.objective_ * (1 + 1e-12)
     assert model.dual_objective_ <= best.objective_ * (1 + 1e-12)
     if solver == "block":
-        assert model.status_.value == "solved"
+        assert model.relative_gap_ < 0.05
     elif not smoothing:  # no dual points were lost: the iterates of one machine
-        here = MulticlassSVC(solver="fw", tol=0.03, max_iter=100, **options).fit(X, y)
+        here = MulticlassSVC(solver="fw", tol=0.01, max_iter=40, **options).fit(X, y)
         assert np.allclose(model.coef_, here.coef_, atol=1e-9)
     # the certificate is of the final model
     scores = X @ model.coef_.T + model.intercept_
     square = (model.coef_**2).sum() + (model.intercept_**2).sum()
     loss = make_loss("max-hinge")
     losses = loss.envelope(scores, y, smoothing) if smoothing else loss.value(scores, y)
-    assert model.objective_ == pytest.approx(0.5 * square + 0.01 * losses.sum(), rel=1e-10)
+    assert model.objective_ == pytest.approx(0.5 * square + 0.02 * losses.sum(), rel=1e-10)
 
 
 def test_lost_dual_points_come_back_from_the_checkpoint(client, digits, monkeypatch, tmp_path):
     X, y = digits
     client.wait_for_workers(2, timeout=60)
     monkeypatch.setattr("cornerstep.checkpoints._EVERY", 0.0)
-    kill_a_worker(client, SpreadAscent, monkeypatch, at=8)
+    kill_a_worker(client, SpreadAscent, monkeypatch, at=3)
     path = tmp_path / "state.npz"
     model = MulticlassSVC(C=0.01, tol=0.01, random_state=0, checkpoint=path)
     model.fit(chunked(X, 150), chunked(y, 150))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -257,3 +260,37 @@ def test_limits_keep_the_model(tmp_path, digits):
     assert model.status_.value == "iteration limit"
     assert 0 < model.dual_objective_ < model.objective_
     assert len(model.trace_) == 4
+
+
+MEMORY = """
+import resource, sys
+import numpy as np
+from cornerstep import MulticlassSVC, streaming
+
+streaming.BLOCK_BYTES = 2**22
+X, y = np.load(sys.argv[1], mmap_mode="r"), np.load(sys.argv[2])
+options = {"C": 1e-3, "tol": 0.05, "solver": sys.argv[3], "max_iter": 5}
+MulticlassSVC(**options).fit(X[:300], y[:300])  # compiles
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+model = MulticlassSVC(**options).fit(X, y)
+grown = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+print(grown, X.nbytes, model.dual_objective_, model.objective_)
+"""
+
+
+@pytest.mark.parametrize("solver", ["auto", "fw"])
+def test_resident_memory_is_a_fraction_of_the_data(tmp_path, solver):
+    rng = np.random.default_rng(0)
+    n, d = 60_000, 500
+    y = rng.integers(5, size=n)
+    X = np.lib.format.open_memmap(tmp_path / "X.npy", "w+", np.float32, (n, d))
+    X[:] = rng.standard_normal((1000, d), dtype=np.float32)[rng.integers(1000, size=n)]
+    X[np.arange(n), y] += 3
+    X.flush()
+    np.save(tmp_path / "y.npy", y)
+    words = [sys.executable, "-W", "ignore", "-c", MEMORY, "X.npy", "y.npy", solver]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True)
+    grown, size, dual, value = map(float, done.stdout.split())
+    assert size == 4 * n * d
+    assert grown < size / 2
+    assert 0 < dual <= value

@@ -40,14 +40,15 @@ class Checkpoint:
     solver : Resumable
     signature : dict
         What a checkpoint must have been written for, as JSON can hold it.
-    every : float
-        Seconds between two writes.
+    every : float, optional
+        Seconds between two writes; a minute by default.
     """
 
     def __init__(
-        self, path: Any, solver: Resumable, signature: dict[str, Any], every: float = _EVERY
+        self, path: Any, solver: Resumable, signature: dict[str, Any], every: float | None = None
     ) -> None:
-        self.path, self.solver, self.every = Path(path), solver, every
+        self.path, self.solver = Path(path), solver
+        self.every = _EVERY if every is None else every
         self._label = json.dumps(signature, sort_keys=True)
         if not self.path.parent.is_dir():
             raise ValueError(f"checkpoint must be in a folder that exists, got {self.path}")

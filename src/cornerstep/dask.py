@@ -216,7 +216,7 @@ def _aligned(array: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, 
         if part is None:
             part = array.ones(X.shape[0], chunks=(X.chunks[0],))
         elif not isinstance(part, array.Array):
-            part = array.from_array(np.asarray(part), chunks=(X.chunks[0],))
+            part = array.from_array(np.asarray(part), chunks=-1)
         elif np.isnan(part.shape[0]):
             part = part.compute_chunk_sizes()
         if part.shape != (X.shape[0],):

@@ -112,7 +112,8 @@ class Progress:
         if self.verbose == 2 and (iteration < 5 or now >= self._next):
             self._console.print(
                 f"{iteration:>10} {seconds:>9.3f} {value:>16.9g} {gap:>11.3e} {step:>10.3g}  {kind}"
-                + (f"  {note}" if note else "")
+                + (f"  {note}" if note else ""),
+                soft_wrap=True,
             )
             self._next = now + _ROW_EVERY
         elif self._live is not None and now >= self._next:
