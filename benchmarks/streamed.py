@@ -1,7 +1,7 @@
 """Data larger than memory: files of examples, and a fit in a process of its own that is watched.
 
-``python -m benchmarks.streamed FOLDER SOLVER TOL [SECONDS]`` trains on what :func:`write_rows` wrote to a
-folder and prints what came of it, with the peak of resident memory, as a line of JSON.
+``python -m benchmarks.streamed FOLDER SOLVER TOL [SECONDS]`` trains on what :func:`write_rows`
+wrote to a folder and prints what came of it, with the peak of resident memory, as a line of JSON.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ def client():
     with (
         dask.config.set(quiet),
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50
+            n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=50
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
@@ -180,6 +180,27 @@ def test_lost_dual_points_come_back_from_the_checkpoint(client, digits, monkeypa
         assert again.objective_ == pytest.approx(model.objective_, rel=0.01)
 
 
+def test_structured_oracles_on_the_workers(client):
+    import dask.bag as db
+
+    from cornerstep import StructuredSVC
+    from cornerstep.structured import ChainModel
+
+    rng = np.random.default_rng(0)
+    Y = [rng.integers(3, size=rng.integers(2, 7)) for _ in range(40)]
+    X = [np.eye(3)[y] + rng.standard_normal((y.size, 3)) for y in Y]
+    options = {"solver": "fw", "max_iter": 15, "tol": 0.0, "C": 1.0}
+    here = StructuredSVC(ChainModel(), **options).fit(X, Y)
+    bags = [db.from_sequence(part, npartitions=3) for part in (X, Y)]
+    model = StructuredSVC(ChainModel(), **options).fit(*bags)
+    assert np.allclose(model.coef_, here.coef_, atol=1e-9)
+    assert model.objective_ == pytest.approx(here.objective_, rel=1e-9)
+    assert model.dual_objective_ == pytest.approx(here.dual_objective_, rel=1e-9)
+    assert model.n_oracle_calls_ == here.n_oracle_calls_
+    with pytest.raises(ValueError, match="solver must be 'fw'"):
+        StructuredSVC(ChainModel()).fit(*bags)
+
+
 def test_clear_errors(client, digits):
     X, y = digits
     with pytest.raises(ValueError, match="kernel must be 'linear' for Dask arrays, got 'rbf'"):
@@ -230,4 +251,6 @@ def test_without_a_client():
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True
     )
-    assert done.stdout.strip() == "Dask arrays need a cluster: make a distributed.Client before fit"
+    assert done.stdout.strip() == (
+        "Dask collections need a cluster: make a distributed.Client before fit"
+    )

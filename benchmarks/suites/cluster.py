@@ -61,7 +61,7 @@ def _fit(problem: Problem, name: str) -> Answer:
     with (
         warnings.catch_warnings(),
         LocalCluster(
-            n_workers=problem.workers, threads_per_worker=1, dashboard_address=None
+            n_workers=problem.workers, threads_per_worker=1, dashboard_address=":0"
         ) as cluster,
         Client(cluster),
     ):

@@ -57,6 +57,16 @@ def _imported() -> Any:
     return dask, distributed
 
 
+def _client() -> Any:
+    _, distributed = _imported()
+    try:
+        return distributed.get_client()
+    except ValueError:
+        raise ValueError(
+            "Dask collections need a cluster: make a distributed.Client before fit"
+        ) from None
+
+
 def fit(
     estimator: Any,
     X: Any,
@@ -70,11 +80,12 @@ def fit(
 
     Parameters
     ----------
-    estimator : MulticlassSVC
+    estimator : MulticlassSVC or StructuredSVC
     X : Dask array of shape (n, d), or path of a Parquet file or a folder of them
-        Workers read the row groups of a path themselves: it must be one that they all see.
-    y : Dask or NumPy array of shape (n,)
-        For arrays.
+        Workers read the row groups of a path themselves: it must be one that they all see.  For
+        a StructuredSVC with solver='fw', a Dask bag of examples.
+    y : Dask or NumPy array of shape (n,), or Dask bag of labelings
+        For arrays and bags.
     target : str, optional
         For Parquet: the column of the labels.
     features : list of str, optional
@@ -96,7 +107,7 @@ def fit(
         X, y = read_parquet(Path(X), target, features)
     elif target is not None or features is not None:
         raise ValueError("target and features are for Parquet paths, X is none")
-    return estimator.fit(X, y, sample_weight)
+    return estimator.fit(X, y, *(() if sample_weight is None else (sample_weight,)))
 
 
 def read_parquet(path: Path, target: str, features: list[str] | None = None) -> tuple[Any, Any]:
@@ -128,14 +139,9 @@ def pose(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[SpreadProblem,
     from cornerstep.estimators.spread import require_plain, shared_of
     from cornerstep.estimators.targets import class_factors
 
-    dask, distributed = _imported()
+    dask, _ = _imported()
     require_plain(model, "Dask arrays")
-    try:
-        client = distributed.get_client()
-    except ValueError:
-        raise ValueError(
-            "Dask arrays need a cluster: make a distributed.Client before fit"
-        ) from None
+    client = _client()
     X, y, sample_weight = _aligned(dask.array, X, y, sample_weight)
     n, d = X.shape
     parts = [_delayed(part) for part in (X, y, sample_weight)]
@@ -358,31 +364,16 @@ class DaskCrew:
             stamps = self._stamp, self._stamp + 1
         elif task != "corner" and task not in _STATELESS:
             stamps = self._stamp, self._stamp
-        reply = self._attempted(lambda: self._reduced(task, image, stamps, arguments))
+        reply = _attempted(lambda: self._reduced(task, image, stamps, arguments))
         for chunk, place in reply.pop("place"):
             self._places[chunk] = place
         lost = reply.pop("lost")
         if lost:
-            self._attempted(lambda: self._recover(lost))
+            _attempted(lambda: self._recover(lost))
             raise LostDualsError
         if stamps is not None:
             self._stamp = stamps[1]
         return reply
-
-    def _attempted(self, action: Callable[[], Any]) -> Any:
-        """The result of an action; again, where a worker that dies takes what it needs along."""
-        from concurrent.futures import CancelledError
-
-        # connections that closed are OSErrors
-        transient = (CancelledError, OSError, TimeoutError)
-        for attempt in range(_ATTEMPTS):
-            try:
-                return action()
-            except transient:
-                if attempt == _ATTEMPTS - 1:
-                    raise
-                time.sleep(0.1 * 2**attempt)
-        return None
 
     def _groups(self) -> dict[str, list[int]]:
         groups: dict[str, list[int]] = {}
@@ -410,12 +401,7 @@ class DaskCrew:
             )
             for place, chunks in groups.items()
         ]
-        while len(level) > 1:
-            level = [
-                client.submit(_sum, *level[k : k + _FAN], pure=False)
-                for k in range(0, len(level), _FAN)
-            ]
-        reply: Reply = level[0].result()
+        reply = _tree_sum(client, level, _sum)
         assert self.moved is not None
         size = sum(np.asarray(part).nbytes for name, part in reply.items() if name != "place")
         self.moved += len(groups) * (image.nbytes + size)
@@ -451,7 +437,7 @@ class DaskCrew:
 
     def duals(self) -> tuple[Any, ...] | None:
         client = self._client
-        pools = self._attempted(
+        pools = _attempted(
             lambda: client.gather(
                 [
                     client.submit(
@@ -478,8 +464,83 @@ class DaskCrew:
     def restore(self, pool: tuple[Any, ...]) -> None:
         self._kept = split(pool, self._counts)
         self._stamp += 2
-        self._attempted(lambda: self._restamp(dict(enumerate(self._kept))))
+        _attempted(lambda: self._restamp(dict(enumerate(self._kept))))
 
     def close(self) -> None:
         """Let the workers forget the dual points."""
         self._client.run(_forget, self._run, on_error="ignore")
+
+
+class SpreadExamples:
+    """Examples of a structured SVM on the workers, for batch Frank-Wolfe.
+
+    Workers keep no dual points: one that dies costs the time to prepare its examples elsewhere.
+
+    Parameters
+    ----------
+    X, y : Dask bags
+        With the same partitions.
+    n, size : int
+        Examples, and entries of w.
+    make : callable
+        ``make(X, y)``: the examples of a partition.
+    """
+
+    def __init__(self, X: Any, y: Any, n: int, size: int, make: Callable[..., Any]) -> None:
+        dask, distributed = _imported()
+        if not hasattr(X, "npartitions") or X.npartitions != getattr(y, "npartitions", None):
+            raise ValueError("X and y must be Dask bags with as many partitions")
+        self.n, self.size, self.oracle_calls, self.moved = n, size, 0, 0
+        self._client = _client()
+        pairs = zip(X.to_delayed(), y.to_delayed(), strict=True)
+        self._parts = self._client.compute([dask.delayed(make)(*pair) for pair in pairs])
+        distributed.wait(self._parts)
+
+    def corners(self, w: FloatArray) -> Any:
+        """The vertex of every block that w points to, summed up."""
+        from cornerstep.problems.structured import Corners
+
+        reply = _attempted(lambda: self._reduced(w))
+        self.oracle_calls += self.n
+        return Corners(reply["image"], reply["losses"], np.concatenate(reply["hinges"]))
+
+    def _reduced(self, w: FloatArray) -> Reply:
+        weights = self._client.scatter(w, hash=False)
+        replies = [self._client.submit(_decoded, part, weights, pure=False) for part in self._parts]
+        self.moved += 2 * w.nbytes * len(replies) + 8 * self.n
+        return _tree_sum(self._client, replies, _total)
+
+
+def _decoded(examples: Any, w: FloatArray) -> Reply:
+    found = examples.corners(w)
+    return {"image": found.image, "losses": found.losses, "hinges": [found.hinges]}
+
+
+def _total(*replies: Reply) -> Reply:
+    return total(replies)
+
+
+def _tree_sum(client: Any, level: list[Any], add: Callable[..., Reply]) -> Reply:
+    """The sum of futures, a few at a time, on the workers."""
+    while len(level) > 1:
+        level = [
+            client.submit(add, *level[k : k + _FAN], pure=False) for k in range(0, len(level), _FAN)
+        ]
+    reply: Reply = level[0].result()
+    return reply
+
+
+def _attempted(action: Callable[[], Any]) -> Any:
+    """The result of an action; again, where a worker that dies takes what it needs along."""
+    from concurrent.futures import CancelledError
+
+    # connections that closed are OSErrors
+    transient = (CancelledError, OSError, TimeoutError)
+    for attempt in range(_ATTEMPTS):
+        try:
+            return action()
+        except transient:
+            if attempt == _ATTEMPTS - 1:
+                raise
+            time.sleep(0.1 * 2**attempt)
+    return None

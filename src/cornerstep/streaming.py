@@ -308,6 +308,11 @@ def as_rows(X: Any) -> Rows | None:
     return MappedRows(X) if isinstance(X, np.memmap) and X.ndim == 2 else None
 
 
+def is_dask(X: Any) -> bool:
+    """Whether X is one of Dask's collections; does not import Dask."""
+    return type(X).__module__.split(".")[0] in ("dask", "dask_expr")
+
+
 def labels_of(X: Any, y: Any) -> Any:
     """The labels y, or if they are None those that rows on disk bring along."""
     return X.target if y is None and isinstance(X, Rows) else y

@@ -22,7 +22,6 @@ from cornerstep.estimators.multiclass_input import (
     check_parameters,
     checkpoint_signature,
     given_loss,
-    is_dask,
     signature_of,
     threads,
 )
@@ -33,7 +32,7 @@ from cornerstep.optimiser.result import Status
 from cornerstep.problems.examples import Examples, KernelExamples, with_constant
 from cornerstep.problems.multiclass import MulticlassProblem
 from cornerstep.problems.partitions import SpreadProblem
-from cornerstep.streaming import Rows, as_rows, labels_of
+from cornerstep.streaming import Rows, as_rows, is_dask, labels_of
 from cornerstep.vectors import FloatArray
 
 Problem = MulticlassProblem | SpreadProblem

@@ -43,11 +43,6 @@ def given_loss(model: Any, n_examples: int) -> Loss:
     return loss
 
 
-def is_dask(X: Any) -> bool:
-    """Whether X is one of Dask's collections; does not import Dask."""
-    return type(X).__module__.split(".")[0] in ("dask", "dask_expr")
-
-
 def signature_of(problem: MulticlassProblem, solver: str) -> tuple[Any, ...]:
     """What two fits must share for the second to start from the dual state of the first."""
     from joblib import hash as digest

@@ -21,6 +21,7 @@ from cornerstep.problems.passes import DualState
 
 _LEAST = 12  # block rounds
 _WINDOW = 6  # rounds that the pace is taken from
+_TINY = 1e-300  # instead of a gap of 0
 _PATIENCE = 60  # block rounds to go, at that pace, before the other method takes over
 
 
@@ -98,10 +99,10 @@ class SpreadAuto:
         return look._replace(extra=(dual, *others[1:]) if self._corrective else look.extra)
 
     def _is_slow(self) -> bool:
-        gap, allowed = self._gaps[-1], max(self.target * self._value, 1e-300)
+        gap, allowed = self._gaps[-1], max(self.target * self._value, _TINY)
         if len(self._gaps) <= _LEAST or gap <= allowed:
             return False
-        pace = math.log(self._gaps[-1 - _WINDOW] / gap) / _WINDOW
+        pace = math.log(max(self._gaps[-1 - _WINDOW], _TINY) / gap) / _WINDOW
         return math.log(gap / allowed) > pace * _PATIENCE
 
     def move(self) -> Move:
