@@ -315,4 +315,7 @@ def is_dask(X: Any) -> bool:
 
 def labels_of(X: Any, y: Any) -> Any:
     """The labels y, or if they are None those that rows on disk bring along."""
-    return X.target if y is None and isinstance(X, Rows) else y
+    own = X.target if isinstance(X, Rows) else None
+    if y is None and own is None:
+        raise ValueError("y must be given: X has no labels of its own")
+    return own if y is None else y
