@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from cornerstep.arrays import is_foreign, to_numpy
 from cornerstep.display import CertifiedDisplay
 from cornerstep.estimators.kernels import Kernel, gamma_value
 from cornerstep.estimators.multiclass_input import (
@@ -26,13 +27,14 @@ from cornerstep.estimators.targets import classes_and_labels, example_weights
 from cornerstep.losses import Loss
 from cornerstep.optimiser.loop import Outcome, Stopping, run
 from cornerstep.optimiser.result import Status
+from cornerstep.problems.array_rows import ArrayProblem
 from cornerstep.problems.examples import Examples, KernelExamples, with_constant
 from cornerstep.problems.multiclass import MulticlassProblem
 from cornerstep.problems.partitions import SpreadProblem
 from cornerstep.streaming import as_rows, labels_of
 from cornerstep.vectors import FloatArray
 
-Problem = MulticlassProblem | SpreadProblem
+Problem = MulticlassProblem | SpreadProblem | ArrayProblem
 
 
 class MulticlassSVC(CertifiedDisplay, ClassifierMixin, BaseEstimator):
@@ -62,7 +64,8 @@ class MulticlassSVC(CertifiedDisplay, ClassifierMixin, BaseEstimator):
     gamma, degree, coef0
         Of the kernel, as in :class:`sklearn.svm.SVC`.
     solver : str, default='auto'
-        'block' (what 'auto' means), 'fw-corrective', which needs few passes over all examples, or
+        'block' (what 'auto' means, but for torch tensors and their like), 'fw-corrective' (what it
+        means for these), which needs few passes over all examples, or
         the plain methods 'fw', 'fw-open-loop' and 'projected-gradient'.
     tol : float, default=1e-3
         Relative duality gap: stop when ``objective - dual_objective <= tol * objective``.
@@ -198,6 +201,10 @@ class MulticlassSVC(CertifiedDisplay, ClassifierMixin, BaseEstimator):
 
     def _pose(self, X: Any, y: Any, sample_weight: Any) -> tuple[Problem, Any, Any]:
         """The problem, which examples have a part in it, and X as checked: by the kind of X."""
+        if is_foreign(X):
+            from cornerstep.estimators.arrays import pose
+
+            return pose(self, X, y, sample_weight)
         rows = as_rows(X)
         if rows is not None and (self.kernel == "linear" or rows is X):
             from cornerstep.estimators.spread import pose_streamed
@@ -224,7 +231,7 @@ class MulticlassSVC(CertifiedDisplay, ClassifierMixin, BaseEstimator):
         problem = MulticlassProblem(
             self._examples(X, used),
             labels[used],
-            self.classes_.size,
+            self.classes_.shape[0],
             given_loss(self, labels.size).rows(used),
             self.C * weights[used],
             self.smoothing,
@@ -277,6 +284,10 @@ class MulticlassSVC(CertifiedDisplay, ClassifierMixin, BaseEstimator):
         from cornerstep.problems.multiclass_corrective import RULE, CorrectiveDescent
         from cornerstep.problems.multiclass_spread import SpreadAscent, SpreadRows
 
+        if isinstance(problem, ArrayProblem):
+            from cornerstep.estimators.arrays import solver_of
+
+            return solver_of(problem, name)
         rng = check_random_state(self.random_state)
         generator = np.random.default_rng(rng.randint(np.iinfo(np.int32).max))
         if isinstance(problem, SpreadProblem):
@@ -294,7 +305,11 @@ class MulticlassSVC(CertifiedDisplay, ClassifierMixin, BaseEstimator):
 
     def _read_off(self, problem: Problem, solver: Any, outcome: Outcome, used: Any) -> None:
         coefficients = solver.coefficients()
-        if coefficients is not None:
+        if isinstance(problem, ArrayProblem):
+            from cornerstep.estimators.arrays import spread as spread_rows
+
+            coefficients = spread_rows(coefficients, used)
+        elif coefficients is not None:
             coefficients = sp.csr_array(coefficients)
             if not used.all():
                 spread = sp.csr_array(
@@ -324,7 +339,12 @@ class MulticlassSVC(CertifiedDisplay, ClassifierMixin, BaseEstimator):
             self._machine = machine[support]
             self._support_rows = None if self.kernel == "precomputed" else X[self.support_]
             return
-        if self.classes_.size == 2:
+        if isinstance(problem, ArrayProblem):
+            from cornerstep.estimators.arrays import read_machine
+
+            read_machine(self, weights)
+            return
+        if self.classes_.shape[0] == 2:
             weights = weights[1:] - weights[:1]
         self.intercept_ = (
             weights[:, -1] * self.intercept_scaling
@@ -345,6 +365,10 @@ class MulticlassSVC(CertifiedDisplay, ClassifierMixin, BaseEstimator):
     def _scores(self, X: Any) -> FloatArray:
         """One column per class (one in all for two classes)."""
         check_is_fitted(self)
+        if self.kernel == "linear" and is_foreign(self.coef_):
+            from cornerstep.estimators.arrays import scores as array_scores
+
+            return array_scores(self, X)
         X = validate_data(
             self,
             X,
@@ -355,12 +379,12 @@ class MulticlassSVC(CertifiedDisplay, ClassifierMixin, BaseEstimator):
         if self.kernel == "linear":
             return np.asarray(X @ self.coef_.T) + self.intercept_
         if self.support_.size == 0:
-            scores = np.zeros((X.shape[0], self.classes_.size))
+            scores = np.zeros((X.shape[0], self.classes_.shape[0]))
         else:
             precomputed = self._support_rows is None
             matrix = X[:, self.support_] if precomputed else self._kernel()(X, self._support_rows)
             scores = np.asarray((self._machine.T @ (matrix + self._constant()).T).T)
-        return scores[:, 1:] - scores[:, :1] if self.classes_.size == 2 else scores
+        return scores[:, 1:] - scores[:, :1] if self.classes_.shape[0] == 2 else scores
 
     def decision_function(self, X: Any) -> FloatArray:
         """Scores of the classes, one column each; of the second against the first for two classes.
@@ -377,7 +401,7 @@ class MulticlassSVC(CertifiedDisplay, ClassifierMixin, BaseEstimator):
         if rows is not None:
             return np.concatenate([self.decision_function(block) for block in rows.blocks()])
         scores = self._scores(X)
-        return scores.ravel() if self.classes_.size == 2 else scores
+        return scores[:, 0] if self.classes_.shape[0] == 2 else scores
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """The class with the largest score.
@@ -409,9 +433,13 @@ class MulticlassSVC(CertifiedDisplay, ClassifierMixin, BaseEstimator):
         if rows is not None:
             return np.concatenate([self.predict_top_k(block, k) for block in rows.blocks()])
         scores = self._scores(X)
-        if not (isinstance(k, Integral) and 1 <= k <= self.classes_.size):
-            raise ValueError(f"k must be an integer from 1 to {self.classes_.size}, got {k!r}")
-        if self.classes_.size == 2:
+        if not (isinstance(k, Integral) and 1 <= k <= self.classes_.shape[0]):
+            raise ValueError(f"k must be an integer from 1 to {self.classes_.shape[0]}, got {k!r}")
+        if is_foreign(scores):
+            from cornerstep.estimators.arrays import labels_at, top_columns, with_first
+
+            return labels_at(self, top_columns(with_first(self, scores), k))
+        if self.classes_.shape[0] == 2:
             scores = np.hstack([np.zeros_like(scores), scores])
         if k == 1:
             return self.classes_[scores.argmax(axis=1)][:, None]
@@ -431,6 +459,8 @@ class MulticlassSVC(CertifiedDisplay, ClassifierMixin, BaseEstimator):
         -------
         float
         """
+        if is_foreign(X):
+            return self.top_k_score(X, y, 1, sample_weight)
         return float(super().score(X, labels_of(X, y), sample_weight))
 
     def top_k_score(self, X: Any, y: Any = None, k: int = 5, sample_weight: Any = None) -> float:
@@ -447,5 +477,7 @@ class MulticlassSVC(CertifiedDisplay, ClassifierMixin, BaseEstimator):
         -------
         float
         """
-        hits = (self.predict_top_k(X, k) == np.asarray(labels_of(X, y))[:, None]).any(axis=1)
-        return float(np.average(hits, weights=sample_weight))
+        found, labels = to_numpy(self.predict_top_k(X, k)), to_numpy(labels_of(X, y))
+        hits = (found == labels[:, None]).any(axis=1)
+        weights = None if sample_weight is None else to_numpy(sample_weight)
+        return float(np.average(hits, weights=weights))
