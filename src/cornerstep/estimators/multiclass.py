@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from cornerstep.arrays import is_foreign, to_numpy
 from cornerstep.checkpoints import Checkpoint
 from cornerstep.display import CertifiedDisplay
 from cornerstep.estimators.kernels import Kernel, gamma_value
@@ -29,13 +30,14 @@ from cornerstep.estimators.targets import classes_and_labels, example_weights
 from cornerstep.losses import Loss
 from cornerstep.optimiser.loop import Outcome, Stopping, run
 from cornerstep.optimiser.result import Status
+from cornerstep.problems.array_rows import ArrayProblem
 from cornerstep.problems.examples import Examples, KernelExamples, with_constant
 from cornerstep.problems.multiclass import MulticlassProblem
 from cornerstep.problems.partitions import SpreadProblem
 from cornerstep.streaming import Rows, as_rows, is_dask, labels_of
 from cornerstep.vectors import FloatArray
 
-Problem = MulticlassProblem | SpreadProblem
+Problem = MulticlassProblem | SpreadProblem | ArrayProblem
 
 
 class MulticlassSVC(CertifiedDisplay, ClassifierMixin, BaseEstimator):
@@ -65,7 +67,8 @@ class MulticlassSVC(CertifiedDisplay, ClassifierMixin, BaseEstimator):
     gamma, degree, coef0
         Of the kernel, as in :class:`sklearn.svm.SVC`.
     solver : str, default='auto'
-        'block' (what 'auto' means), 'fw-corrective', which needs few passes over all examples, or
+        'block' (what 'auto' means, but for torch tensors and their like), 'fw-corrective' (what it
+        means for these), which needs few passes over all examples, or
         the plain methods 'fw', 'fw-open-loop' and 'projected-gradient'.
     tol : float, default=1e-3
         Relative duality gap: stop when ``objective - dual_objective <= tol * objective``.
@@ -207,15 +210,19 @@ class MulticlassSVC(CertifiedDisplay, ClassifierMixin, BaseEstimator):
 
     def _pose(self, X: Any, y: Any, sample_weight: Any) -> tuple[Problem, Any, Any]:
         """The problem, which examples have a part in it, and X as checked: by the kind of X."""
+        if is_foreign(X):
+            from cornerstep.estimators.arrays import pose
+
+            return pose(self, X, y, sample_weight)
         rows = as_rows(X)
         if rows is not None and (self.kernel == "linear" or rows is X):
             from cornerstep.estimators.spread import pose_streamed
 
             return pose_streamed(self, rows, y, sample_weight)
         if is_dask(X):
-            from cornerstep.dask import pose
+            from cornerstep.dask import pose as pose_on_cluster
 
-            return pose(self, X, y, sample_weight)
+            return pose_on_cluster(self, X, y, sample_weight)
         return self._pose_arrays(X, y, sample_weight)
 
     def _pose_arrays(
@@ -237,7 +244,7 @@ class MulticlassSVC(CertifiedDisplay, ClassifierMixin, BaseEstimator):
         problem = MulticlassProblem(
             self._examples(X, used),
             labels[used],
-            self.classes_.size,
+            self.classes_.shape[0],
             given_loss(self, labels.size).rows(used),
             self.C * weights[used],
             self.smoothing,
@@ -278,6 +285,8 @@ class MulticlassSVC(CertifiedDisplay, ClassifierMixin, BaseEstimator):
         stopping = Stopping(0.0, self.tol, self.max_iter, self.time_limit)
         keeper = None
         if self.checkpoint is not None:
+            if isinstance(problem, ArrayProblem):
+                raise ValueError("checkpoint must be None for tensors, whose fits take minutes")
             if isinstance(problem, SpreadProblem) and self.smoothing and name != "block":
                 raise ValueError(
                     f"checkpoint must be None with solver={name!r} and smoothing where rows are "
@@ -311,6 +320,10 @@ class MulticlassSVC(CertifiedDisplay, ClassifierMixin, BaseEstimator):
         from cornerstep.problems.multiclass_spread import SpreadAscent, SpreadRows
         from cornerstep.problems.multiclass_spread_auto import SpreadAuto
 
+        if isinstance(problem, ArrayProblem):
+            from cornerstep.estimators.arrays import solver_of
+
+            return solver_of(problem, name)
         rng = check_random_state(self.random_state)
         generator = np.random.default_rng(rng.randint(np.iinfo(np.int32).max))
         if isinstance(problem, SpreadProblem):
@@ -330,7 +343,11 @@ class MulticlassSVC(CertifiedDisplay, ClassifierMixin, BaseEstimator):
 
     def _read_off(self, problem: Problem, solver: Any, outcome: Outcome, used: Any) -> None:
         coefficients = solver.coefficients()
-        if coefficients is not None:
+        if isinstance(problem, ArrayProblem):
+            from cornerstep.estimators.arrays import spread as spread_rows
+
+            coefficients = spread_rows(coefficients, used)
+        elif coefficients is not None:
             coefficients = sp.csr_array(coefficients)
             if not used.all():
                 spread = sp.csr_array(
@@ -360,7 +377,12 @@ class MulticlassSVC(CertifiedDisplay, ClassifierMixin, BaseEstimator):
             self._machine = machine[support]
             self._support_rows = None if self.kernel == "precomputed" else X[self.support_]
             return
-        if self.classes_.size == 2:
+        if isinstance(problem, ArrayProblem):
+            from cornerstep.estimators.arrays import read_machine
+
+            read_machine(self, weights)
+            return
+        if self.classes_.shape[0] == 2:
             weights = weights[1:] - weights[:1]
         self.intercept_ = (
             weights[:, -1] * self.intercept_scaling
@@ -380,6 +402,8 @@ class MulticlassSVC(CertifiedDisplay, ClassifierMixin, BaseEstimator):
 
     def _checked(self, X: Any) -> Any:
         check_is_fitted(self)
+        if self.kernel == "linear" and is_foreign(self.coef_):
+            return X  # checked with the scores
         return validate_data(
             self,
             X,
@@ -407,15 +431,19 @@ class MulticlassSVC(CertifiedDisplay, ClassifierMixin, BaseEstimator):
 
     def _scores(self, X: Any) -> FloatArray:
         """One column per class (one in all for two classes)."""
+        if self.kernel == "linear" and is_foreign(self.coef_):
+            from cornerstep.estimators.arrays import scores as array_scores
+
+            return array_scores(self, X)
         if self.kernel == "linear":
             return np.asarray(X @ self.coef_.T) + self.intercept_
         if self.support_.size == 0:
-            scores = np.zeros((X.shape[0], self.classes_.size))
+            scores = np.zeros((X.shape[0], self.classes_.shape[0]))
         else:
             precomputed = self._support_rows is None
             matrix = X[:, self.support_] if precomputed else self._kernel()(X, self._support_rows)
             scores = np.asarray((self._machine.T @ (matrix + self._constant()).T).T)
-        return scores[:, 1:] - scores[:, :1] if self.classes_.size == 2 else scores
+        return scores[:, 1:] - scores[:, :1] if self.classes_.shape[0] == 2 else scores
 
     def decision_function(self, X: Any) -> FloatArray:
         """Scores of the classes, one column each; of the second against the first for two classes.
@@ -438,7 +466,7 @@ class MulticlassSVC(CertifiedDisplay, ClassifierMixin, BaseEstimator):
             scores = np.concatenate([self._scores(block) for block in self._read(rows)])
         else:
             scores = self._scores(self._checked(X))
-        return scores.ravel() if self.classes_.size == 2 else scores
+        return scores[:, 0] if self.classes_.shape[0] == 2 else scores
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """The class with the largest score.
@@ -467,8 +495,8 @@ class MulticlassSVC(CertifiedDisplay, ClassifierMixin, BaseEstimator):
         array of shape (n, k)
         """
         check_is_fitted(self)
-        if not (isinstance(k, Integral) and 1 <= k <= self.classes_.size):
-            raise ValueError(f"k must be an integer from 1 to {self.classes_.size}, got {k!r}")
+        if not (isinstance(k, Integral) and 1 <= k <= self.classes_.shape[0]):
+            raise ValueError(f"k must be an integer from 1 to {self.classes_.shape[0]}, got {k!r}")
         if is_dask(X):
             from cornerstep.dask import by_blocks
 
@@ -480,7 +508,11 @@ class MulticlassSVC(CertifiedDisplay, ClassifierMixin, BaseEstimator):
 
     def _top(self, X: Any, k: int) -> npt.NDArray[Any]:
         scores = self._scores(X)
-        if self.classes_.size == 2:
+        if is_foreign(scores):
+            from cornerstep.estimators.arrays import labels_at, top_columns, with_first
+
+            return labels_at(self, top_columns(with_first(self, scores), k))
+        if self.classes_.shape[0] == 2:
             scores = np.hstack([np.zeros_like(scores), scores])
         if k == 1:
             return self.classes_[scores.argmax(axis=1)][:, None]
@@ -521,5 +553,6 @@ class MulticlassSVC(CertifiedDisplay, ClassifierMixin, BaseEstimator):
             from cornerstep.dask import computed
 
             best, y, sample_weight = computed(best, y, sample_weight)
-        hits = (best == np.asarray(y)[:, None]).any(axis=1)
-        return float(np.average(hits, weights=sample_weight))
+        hits = (to_numpy(best) == to_numpy(y)[:, None]).any(axis=1)
+        weights = None if sample_weight is None else to_numpy(sample_weight)
+        return float(np.average(hits, weights=weights))

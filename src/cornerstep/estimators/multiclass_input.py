@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from cornerstep.arrays import to_numpy
 from cornerstep.estimators.kernels import KERNELS
 from cornerstep.losses import Loss, make_loss
 from cornerstep.problems.multiclass import MulticlassProblem
@@ -36,10 +37,10 @@ def check_parameters(model: Any) -> None:
 
 def given_loss(model: Any, n_examples: int) -> Loss:
     """The loss that the parameters of the estimator describe, for this many examples."""
-    costs = None if model.costs is None else np.asarray(model.costs)
-    per_example = costs is not None and costs.shape[:1] != model.classes_.shape
+    costs = None if model.costs is None else to_numpy(model.costs)
+    per_example = costs is not None and costs.shape[:1] != tuple(model.classes_.shape)
     loss = make_loss(model.loss, k=model.k, rho=model.rho, costs=costs, per_example=per_example)
-    loss.check(model.classes_.size, n_examples)
+    loss.check(model.classes_.shape[0], n_examples)
     return loss
 
 
