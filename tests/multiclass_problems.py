@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from cornerstep import MulticlassSVC
 from cornerstep.losses import Loss, make_loss
 
-SOLVERS = ("block", "fw", "fw-open-loop", "projected-gradient")
+SOLVERS = ("block", "fw-corrective", "fw", "fw-open-loop", "projected-gradient")
 TIGHT = {"solver": "CLARABEL", "tol_gap_abs": 1e-10, "tol_gap_rel": 1e-10, "tol_feas": 1e-10}
 N, D, M = 14, 4, 5
 

@@ -24,6 +24,7 @@ from cornerstep.losses import CostSensitive, TopK
 from cornerstep.optimiser.result import Status
 from cornerstep.problems.multiclass_batch import BatchDescent
 from cornerstep.problems.multiclass_block import BlockAscent
+from cornerstep.problems.multiclass_corrective import CorrectiveDescent
 from multiclass_problems import LOSS_KINDS, SOLVERS, draw, optimum
 
 quiet = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -569,7 +570,8 @@ def test_an_early_end_warns(iris):
 @pytest.mark.parametrize("presses", [1, 2])
 def test_interrupt_keeps_the_model(solver, presses, monkeypatch):
     X, y = load_digits(return_X_y=True)
-    kind = BlockAscent if solver == "block" else BatchDescent
+    kinds = {"block": BlockAscent, "fw-corrective": CorrectiveDescent}
+    kind = kinds.get(solver, BatchDescent)
     move, moves = kind.move, []
 
     def pressed(self):

@@ -22,6 +22,8 @@ _MODULES = {
     "mcsvm_figures": "mcsvm_figures",
     "mcsvm_table1": "mcsvm_table1",
     "mcsvm_table2": "mcsvm_table2",
+    "streaming": "streaming",
+    "cluster": "cluster",
     "kernel": "kernel",
     "kernel_figures": "kernel_figures",
     "structured_ocr": "structured_ocr",

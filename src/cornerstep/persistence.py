@@ -62,7 +62,7 @@ ATTRIBUTES: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 
 #: Parameters that only a new fit would need: where they cannot be written they are left out.
-_FIT_ONLY = ("random_state", "secondary", "class_weight")
+_FIT_ONLY = ("random_state", "secondary", "class_weight", "checkpoint")
 
 
 # What a broken archive, manifest or array raises when it is read.

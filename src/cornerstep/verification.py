@@ -214,6 +214,7 @@ def _multiclass(
 def _bound_anew(clf: Any, X: Any, labels: IntArray, weights: FloatArray, value: float) -> float:
     """A dual bound by training again with the method that keeps dual points."""
     again = clone(clf).set_params(solver="block", warm_start=False, verbose=0, class_weight=None)
+    again.set_params(checkpoint=None)
     again.set_params(tol=max(0.1 * clf.relative_gap_, 1e-12))
     used = weights > 0
     with warnings.catch_warnings():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from numbers import Integral
 from typing import Any
 
@@ -14,22 +15,29 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from cornerstep.arrays import is_foreign, to_numpy
+from cornerstep.checkpoints import Checkpoint
 from cornerstep.display import ClassifierDisplay
 from cornerstep.estimators.kernels import Kernel, gamma_value
 from cornerstep.estimators.multiclass_input import (
     check_parameters,
+    checkpoint_signature,
     given_loss,
     signature_of,
     threads,
-    with_constant,
 )
 from cornerstep.estimators.targets import classes_and_labels, example_weights
 from cornerstep.losses import Loss
 from cornerstep.optimiser.loop import Outcome, Stopping, run
 from cornerstep.optimiser.result import Status
-from cornerstep.problems.examples import Examples, KernelExamples
+from cornerstep.problems.array_rows import ArrayProblem
+from cornerstep.problems.examples import Examples, KernelExamples, with_constant
 from cornerstep.problems.multiclass import MulticlassProblem
+from cornerstep.problems.partitions import SpreadProblem
+from cornerstep.streaming import Rows, as_rows, is_dask, labels_of
 from cornerstep.vectors import FloatArray
+
+Problem = MulticlassProblem | SpreadProblem | ArrayProblem
 
 
 class MulticlassSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
@@ -59,8 +67,9 @@ class MulticlassSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
     gamma, degree, coef0
         Of the kernel, as in :class:`sklearn.svm.SVC`.
     solver : str, default='auto'
-        'block' (what 'auto' means), or the plain methods 'fw', 'fw-open-loop' and
-        'projected-gradient'.
+        'block' (what 'auto' means, but for torch tensors and their like), 'fw-corrective' (what it
+        means for these), which needs few passes over all examples, or
+        the plain methods 'fw', 'fw-open-loop' and 'projected-gradient'.
     tol : float, default=1e-3
         Relative duality gap: stop when ``objective - dual_objective <= tol * objective``.
     max_iter : int, default=1000
@@ -77,6 +86,10 @@ class MulticlassSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
         Start from the dual points of the last fit if labels and loss are the same.  Methods that
         do not keep them start from their weights, if all but C is the same.  Only with it is the
         dual state kept after a fit.
+    checkpoint : str or path, optional
+        A file to which the state of training is written every minute, and at the end.  If it is
+        there when ``fit`` starts, training goes on from it; it must have been written for the same
+        data, loss, weights and kind of solver; with 'block' C and weights may differ.
     n_jobs : int, optional
         Threads for the matrix products; None leaves the setting of the environment, -1 takes all
         cores.
@@ -136,6 +149,7 @@ class MulticlassSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
         intercept_scaling: float = 1.0,
         class_weight: Any = None,
         warm_start: bool = False,
+        checkpoint: Any = None,
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -158,6 +172,7 @@ class MulticlassSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
         self.intercept_scaling = intercept_scaling
         self.class_weight = class_weight
         self.warm_start = warm_start
+        self.checkpoint = checkpoint
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -168,13 +183,16 @@ class MulticlassSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
         tags.input_tags.pairwise = self.kernel == "precomputed"
         return tags
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> MulticlassSVC:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> MulticlassSVC:
         """Train on examples X with labels y.
 
         Parameters
         ----------
         X : array or CSR matrix of shape (n, d), or a kernel matrix (n, n) if precomputed
+            A memory-mapped array, or what :func:`cornerstep.streaming.open_rows` returned, is read
+            in blocks of rows and never copied as a whole.
         y : array of shape (n,)
+            May be left out where X has labels of its own: ``open_rows`` with a target.
         sample_weight : array of shape (n,), optional
 
         Returns
@@ -182,6 +200,34 @@ class MulticlassSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
         self
         """
         check_parameters(self)
+        problem, used, X = self._pose(X, y, sample_weight)
+        with threads(self.n_jobs):
+            solver, outcome = self._run(problem)
+        self._read_off(problem, solver, outcome, used)
+        self._read_machine(problem, solver, used, X)
+        self._warn()
+        return self
+
+    def _pose(self, X: Any, y: Any, sample_weight: Any) -> tuple[Problem, Any, Any]:
+        """The problem, which examples have a part in it, and X as checked: by the kind of X."""
+        if is_foreign(X):
+            from cornerstep.estimators.arrays import pose
+
+            return pose(self, X, y, sample_weight)
+        rows = as_rows(X)
+        if rows is not None and (self.kernel == "linear" or rows is X):
+            from cornerstep.estimators.spread import pose_streamed
+
+            return pose_streamed(self, rows, y, sample_weight)
+        if is_dask(X):
+            from cornerstep.dask import pose as pose_on_cluster
+
+            return pose_on_cluster(self, X, y, sample_weight)
+        return self._pose_arrays(X, y, sample_weight)
+
+    def _pose_arrays(
+        self, X: Any, y: Any, sample_weight: Any
+    ) -> tuple[MulticlassProblem, Any, Any]:
         X, y = validate_data(
             self,
             X,
@@ -195,21 +241,15 @@ class MulticlassSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
         if not (weights > 0).any():
             raise ValueError("sample_weight times class_weight must be positive for some example")
         used = weights > 0
-        examples = self._examples(X, used)
         problem = MulticlassProblem(
-            examples,
+            self._examples(X, used),
             labels[used],
-            self.classes_.size,
+            self.classes_.shape[0],
             given_loss(self, labels.size).rows(used),
             self.C * weights[used],
             self.smoothing,
         )
-        with threads(self.n_jobs):
-            solver, outcome = self._run(problem)
-        self._read_off(problem, solver, outcome, used)
-        self._read_machine(problem, solver, used, X)
-        self._warn()
-        return self
+        return problem, used, X
 
     def _accept_sparse(self) -> str | bool:
         return False if self.kernel == "precomputed" else "csr"
@@ -235,33 +275,79 @@ class MulticlassSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
     def _constant(self) -> float:
         return self.intercept_scaling**2 if self.fit_intercept else 0.0
 
-    def _run(self, problem: MulticlassProblem) -> tuple[Any, Outcome]:
-        from cornerstep.problems.multiclass_batch import BatchDescent, carried
-        from cornerstep.problems.multiclass_block import BlockAscent
-
-        name = "block" if self.solver == "auto" else self.solver
+    def _run(self, problem: Problem) -> tuple[Any, Outcome]:
+        name = problem.examples.default_solver if self.solver == "auto" else self.solver
         kept = signature = None
-        if self.warm_start:
+        if isinstance(problem, MulticlassProblem) and self.warm_start:
             signature = signature_of(problem, name)
             kept = self._state if self._state is not None and self._state[0] == signature else None
-        if name == "block":
-            rng = check_random_state(self.random_state)
-            generator = np.random.default_rng(rng.randint(np.iinfo(np.int32).max))
-            state = None if kept is None else kept[2]
-            solver: Any = BlockAscent(problem, generator, self.tol, state)
-        else:
-            state = None if kept is None else carried(problem, kept[2], kept[1])
-            solver = BatchDescent(problem, name, state)
+        solver = self._solver(problem, name, kept)
         stopping = Stopping(0.0, self.tol, self.max_iter, self.time_limit)
-        outcome = run(solver, stopping, verbose=self.verbose, title=f"MulticlassSVC, {name}")
-        self._state = (signature, problem.scales, solver.state) if self.warm_start else None
+        keeper = None
+        if self.checkpoint is not None:
+            if isinstance(problem, ArrayProblem):
+                raise ValueError("checkpoint must be None for tensors, whose fits take minutes")
+            if isinstance(problem, SpreadProblem) and self.smoothing and name != "block":
+                raise ValueError(
+                    f"checkpoint must be None with solver={name!r} and smoothing where rows are "
+                    "spread: their dual points are not brought together; solver='block' keeps one"
+                )
+            keeper = Checkpoint(self.checkpoint, solver, checkpoint_signature(problem, name))
+        try:
+            outcome = run(
+                solver,
+                stopping,
+                callback=keeper,
+                verbose=self.verbose,
+                title=f"MulticlassSVC, {name}",
+            )
+            if keeper is not None:
+                keeper.write()
+        finally:
+            if isinstance(problem, SpreadProblem):
+                problem.crew.close()
+        if isinstance(problem, MulticlassProblem) and self.warm_start:
+            self._state = signature, problem.scales, solver.state
+        else:
+            self._state = None
         return solver, outcome
 
-    def _read_off(
-        self, problem: MulticlassProblem, solver: Any, outcome: Outcome, used: Any
-    ) -> None:
+    def _solver(self, problem: Any, name: str, kept: tuple[Any, ...] | None) -> Any:
+        """The solver of that name, for where the rows of the problem are."""
+        from cornerstep.problems.multiclass_batch import BatchDescent, carried
+        from cornerstep.problems.multiclass_block import BlockAscent
+        from cornerstep.problems.multiclass_corrective import RULE, CorrectiveDescent
+        from cornerstep.problems.multiclass_spread import SpreadAscent, SpreadRows
+        from cornerstep.problems.multiclass_spread_auto import SpreadAuto
+
+        if isinstance(problem, ArrayProblem):
+            from cornerstep.estimators.arrays import solver_of
+
+            return solver_of(problem, name)
+        rng = check_random_state(self.random_state)
+        generator = np.random.default_rng(rng.randint(np.iinfo(np.int32).max))
+        if isinstance(problem, SpreadProblem):
+            if name == "block" and (self.solver == "block" or self.smoothing):
+                return SpreadAscent(problem, generator)
+            if name == "block":
+                return SpreadAuto(problem, generator, self.tol)
+            if name == RULE:
+                return CorrectiveDescent(SpreadRows(problem))
+            return BatchDescent(SpreadRows(problem), name)
+        if name != "block":
+            state = None if kept is None else carried(problem, kept[2], kept[1])
+            if name == RULE:
+                return CorrectiveDescent(problem, state)
+            return BatchDescent(problem, name, state)
+        return BlockAscent(problem, generator, self.tol, None if kept is None else kept[2])
+
+    def _read_off(self, problem: Problem, solver: Any, outcome: Outcome, used: Any) -> None:
         coefficients = solver.coefficients()
-        if coefficients is not None:
+        if isinstance(problem, ArrayProblem):
+            from cornerstep.estimators.arrays import spread as spread_rows
+
+            coefficients = spread_rows(coefficients, used)
+        elif coefficients is not None:
             coefficients = sp.csr_array(coefficients)
             if not used.all():
                 spread = sp.csr_array(
@@ -279,7 +365,7 @@ class MulticlassSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
         self.n_iter_ = max(outcome.n_iter, 1)
         self.trace_ = outcome.trace
 
-    def _read_machine(self, problem: MulticlassProblem, solver: Any, used: Any, X: Any) -> None:
+    def _read_machine(self, problem: Problem, solver: Any, used: Any, X: Any) -> None:
         """What scores new examples: weights, or support rows and their coefficients."""
         for name in ("coef_", "intercept_", "support_", "_support_rows", "_machine"):
             self.__dict__.pop(name, None)  # of an earlier fit with another kernel
@@ -291,7 +377,12 @@ class MulticlassSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
             self._machine = machine[support]
             self._support_rows = None if self.kernel == "precomputed" else X[self.support_]
             return
-        if self.classes_.size == 2:
+        if isinstance(problem, ArrayProblem):
+            from cornerstep.estimators.arrays import read_machine
+
+            read_machine(self, weights)
+            return
+        if self.classes_.shape[0] == 2:
             weights = weights[1:] - weights[:1]
         self.intercept_ = (
             weights[:, -1] * self.intercept_scaling
@@ -309,25 +400,50 @@ class MulticlassSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
                 stacklevel=3,
             )
 
-    def _scores(self, X: Any) -> FloatArray:
-        """One column per class (one in all for two classes)."""
+    def _checked(self, X: Any) -> Any:
         check_is_fitted(self)
-        X = validate_data(
+        if self.kernel == "linear" and is_foreign(self.coef_):
+            return X  # checked with the scores
+        return validate_data(
             self,
             X,
             accept_sparse=self._accept_sparse(),
             dtype=[np.float64, np.float32],
             reset=False,
         )
+
+    def _read(self, rows: Rows) -> Iterator[Any]:
+        """The blocks of rows on disk, if they have the features of the model."""
+        check_is_fitted(self)
+        names = getattr(self, "feature_names_in_", None)
+        if (
+            rows.feature_names is not None
+            and names is not None
+            and list(names) != list(rows.feature_names)
+        ):
+            raise ValueError("X must have the features of fit in the same order")
+        if rows.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"X has {rows.shape[1]} features, but MulticlassSVC is expecting "
+                f"{self.n_features_in_} features as input"
+            )
+        return rows.blocks()
+
+    def _scores(self, X: Any) -> FloatArray:
+        """One column per class (one in all for two classes)."""
+        if self.kernel == "linear" and is_foreign(self.coef_):
+            from cornerstep.estimators.arrays import scores as array_scores
+
+            return array_scores(self, X)
         if self.kernel == "linear":
             return np.asarray(X @ self.coef_.T) + self.intercept_
         if self.support_.size == 0:
-            scores = np.zeros((X.shape[0], self.classes_.size))
+            scores = np.zeros((X.shape[0], self.classes_.shape[0]))
         else:
             precomputed = self._support_rows is None
             matrix = X[:, self.support_] if precomputed else self._kernel()(X, self._support_rows)
             scores = np.asarray((self._machine.T @ (matrix + self._constant()).T).T)
-        return scores[:, 1:] - scores[:, :1] if self.classes_.size == 2 else scores
+        return scores[:, 1:] - scores[:, :1] if self.classes_.shape[0] == 2 else scores
 
     def decision_function(self, X: Any) -> FloatArray:
         """Scores of the classes, one column each; of the second against the first for two classes.
@@ -340,8 +456,17 @@ class MulticlassSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
         -------
         array of shape (n, m), or (n,) for two classes
         """
-        scores = self._scores(X)
-        return scores.ravel() if self.classes_.size == 2 else scores
+        if is_dask(X):
+            from cornerstep.dask import by_blocks
+
+            wide = self.classes_.size > 2
+            return by_blocks(X, self.decision_function, np.float64, self.classes_.size * wide)
+        rows = as_rows(X)
+        if rows is not None:
+            scores = np.concatenate([self._scores(block) for block in self._read(rows)])
+        else:
+            scores = self._scores(self._checked(X))
+        return scores[:, 0] if self.classes_.shape[0] == 2 else scores
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """The class with the largest score.
@@ -369,16 +494,47 @@ class MulticlassSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
         -------
         array of shape (n, k)
         """
+        check_is_fitted(self)
+        if not (isinstance(k, Integral) and 1 <= k <= self.classes_.shape[0]):
+            raise ValueError(f"k must be an integer from 1 to {self.classes_.shape[0]}, got {k!r}")
+        if is_dask(X):
+            from cornerstep.dask import by_blocks
+
+            return by_blocks(X, lambda part: self._top(part, k), self.classes_.dtype, k)
+        rows = as_rows(X)
+        if rows is not None:
+            return np.concatenate([self._top(block, k) for block in self._read(rows)])
+        return self._top(self._checked(X), k)
+
+    def _top(self, X: Any, k: int) -> npt.NDArray[Any]:
         scores = self._scores(X)
-        if not (isinstance(k, Integral) and 1 <= k <= self.classes_.size):
-            raise ValueError(f"k must be an integer from 1 to {self.classes_.size}, got {k!r}")
-        if self.classes_.size == 2:
+        if is_foreign(scores):
+            from cornerstep.estimators.arrays import labels_at, top_columns, with_first
+
+            return labels_at(self, top_columns(with_first(self, scores), k))
+        if self.classes_.shape[0] == 2:
             scores = np.hstack([np.zeros_like(scores), scores])
         if k == 1:
             return self.classes_[scores.argmax(axis=1)][:, None]
         return self.classes_[np.argsort(-scores, axis=1, kind="stable")[:, :k]]
 
-    def top_k_score(self, X: Any, y: Any, k: int = 5, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """The share of examples whose label has the largest score.
+
+        Parameters
+        ----------
+        X : array, CSR matrix or rows on disk of shape (n, d)
+        y : array of shape (n,)
+            May be left out where X has labels of its own.
+        sample_weight : array of shape (n,), optional
+
+        Returns
+        -------
+        float
+        """
+        return self.top_k_score(X, y, 1, sample_weight)
+
+    def top_k_score(self, X: Any, y: Any = None, k: int = 5, sample_weight: Any = None) -> float:
         """The share of examples whose label is among the k classes with the largest scores.
 
         Parameters
@@ -392,5 +548,11 @@ class MulticlassSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
         -------
         float
         """
-        hits = (self.predict_top_k(X, k) == np.asarray(y)[:, None]).any(axis=1)
-        return float(np.average(hits, weights=sample_weight))
+        best, y = self.predict_top_k(X, k), labels_of(X, y)
+        if is_dask(X):
+            from cornerstep.dask import computed
+
+            best, y, sample_weight = computed(best, y, sample_weight)
+        hits = (to_numpy(best) == to_numpy(y)[:, None]).any(axis=1)
+        weights = None if sample_weight is None else to_numpy(sample_weight)
+        return float(np.average(hits, weights=weights))

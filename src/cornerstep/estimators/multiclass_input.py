@@ -7,13 +7,14 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
+from cornerstep.arrays import to_numpy
 from cornerstep.estimators.kernels import KERNELS
 from cornerstep.losses import Loss, make_loss
 from cornerstep.problems.multiclass import MulticlassProblem
+from cornerstep.problems.partitions import SpreadProblem
 
-SOLVERS = ("auto", "block", "fw", "fw-open-loop", "projected-gradient")
+SOLVERS = ("auto", "block", "fw-corrective", "fw", "fw-open-loop", "projected-gradient")
 
 
 def check_parameters(model: Any) -> None:
@@ -36,30 +37,38 @@ def check_parameters(model: Any) -> None:
 
 def given_loss(model: Any, n_examples: int) -> Loss:
     """The loss that the parameters of the estimator describe, for this many examples."""
-    costs = None if model.costs is None else np.asarray(model.costs)
-    per_example = costs is not None and costs.shape[:1] != model.classes_.shape
+    costs = None if model.costs is None else to_numpy(model.costs)
+    per_example = costs is not None and costs.shape[:1] != tuple(model.classes_.shape)
     loss = make_loss(model.loss, k=model.k, rho=model.rho, costs=costs, per_example=per_example)
-    loss.check(model.classes_.size, n_examples)
+    loss.check(model.classes_.shape[0], n_examples)
     return loss
-
-
-def with_constant(X: Any, constant: float) -> Any:
-    """X with one more column, of a constant."""
-    column = np.full((X.shape[0], 1), constant, dtype=X.dtype)
-    return sp.hstack([X, column], "csr") if sp.issparse(X) else np.hstack([X, column])
 
 
 def signature_of(problem: MulticlassProblem, solver: str) -> tuple[Any, ...]:
     """What two fits must share for the second to start from the dual state of the first."""
     from joblib import hash as digest
 
-    from cornerstep.problems.multiclass_batch import keeps_duals
+    from cornerstep.problems.passes import keeps_duals
 
     loss = problem.loss
     shared = (problem.n_classes, digest(problem.labels), loss.whole, digest(loss.rho))
     if solver == "block" or keeps_duals(problem):
         return (*shared, "block" if solver == "block" else "dual points")
     return (*shared, digest((problem.examples.data, loss.costs)))
+
+
+def checkpoint_signature(problem: Any, solver: str) -> dict[str, Any]:
+    """What two fits must share for the second to go on from a checkpoint of the first."""
+    shared = problem.shared if isinstance(problem, SpreadProblem) else problem
+    loss = shared.loss
+    return {
+        "state": "dual blocks" if solver == "block" else "image",
+        "examples": problem.examples.n,
+        "features": problem.examples.size,
+        "classes": shared.n_classes,
+        "loss": [bool(loss.whole), *loss.rho.tolist()],
+        "smoothing": shared.smoothing,
+    }
 
 
 def threads(n_jobs: int | None) -> AbstractContextManager[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
+from functools import partial
 from numbers import Integral, Real
 from typing import Any
 
@@ -17,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from cornerstep.display import CertifiedDisplay
 from cornerstep.optimiser.loop import Outcome, Stopping, run
 from cornerstep.optimiser.result import Status
+from cornerstep.streaming import is_dask
 from cornerstep.structured.base import StructuredModel, items
 from cornerstep.vectors import FloatArray
 
@@ -175,6 +177,8 @@ class StructuredSVC(CertifiedDisplay, BaseEstimator):
         Parameters
         ----------
         X : sequence of examples, or an array or CSR matrix with a row each
+            With Dask bags of examples and labelings, in the same partitions, solver='fw' has the
+            workers decode; all examples come by here once, for the model to prepare itself.
         y : sequence of labelings
         validation : (X, y), optional
             Data that the models on the way are scored on, for ``trace_``.
@@ -186,6 +190,16 @@ class StructuredSVC(CertifiedDisplay, BaseEstimator):
         self._check_parameters()
         if y is None:
             raise ValueError("StructuredSVC requires y to be passed, but the target y is None")
+        bags = (X, y)
+        if is_dask(X):
+            from cornerstep.dask import computed
+
+            if self.solver != "fw" or self.warm_start:
+                raise ValueError(
+                    "solver must be 'fw' and warm_start False for Dask bags, got "
+                    f"{self.solver!r} and {self.warm_start!r}"
+                )
+            X, y = computed(X, y)
         n = _count(X)
         if n == 0 or n != _count(y):
             raise ValueError(
@@ -197,7 +211,12 @@ class StructuredSVC(CertifiedDisplay, BaseEstimator):
         if hasattr(model, "n_features_"):
             self.n_features_in_ = model.n_features_
         self.model_ = model
-        examples = self._examples(model, X, y)
+        if is_dask(bags[0]):
+            from cornerstep.dask import SpreadExamples
+
+            examples: Any = SpreadExamples(*bags, n, model.size, partial(self._examples, model))
+        else:
+            examples = self._examples(model, X, y)
         solver, outcome = self._run(examples, validation)
         self._read_off(solver, outcome)
         return self

@@ -30,11 +30,22 @@ def example_weights(
     """The weight of each example: its own times that of its class."""
     weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     if class_weight is not None:
-        given = class_weight
-        if isinstance(given, dict):
-            given = {i: given[label] for i, label in enumerate(classes) if label in given}
-        of_classes = compute_class_weight(given, classes=np.arange(classes.size), y=labels)
-        if not (of_classes >= 0).all():
-            raise ValueError(f"class_weight must be numbers >= 0, got {class_weight!r}")
-        weights = weights * of_classes[labels]
+        counts = np.bincount(labels, minlength=classes.size)
+        weights = weights * class_factors(class_weight, classes, counts)[labels]
     return np.asarray(weights, dtype=np.float64)
+
+
+def class_factors(class_weight: Any, classes: Any, counts: Any) -> FloatArray:
+    """The weight of each class, of classes that so many examples have."""
+    if class_weight is None:
+        return np.ones(classes.size)
+    if isinstance(class_weight, str) and class_weight == "balanced":
+        return counts.sum() / (classes.size * np.maximum(counts, 1))
+    given = class_weight
+    if isinstance(given, dict):
+        given = {i: given[label] for i, label in enumerate(classes) if label in given}
+    numbers = np.arange(classes.size)
+    factors = np.asarray(compute_class_weight(given, classes=numbers, y=numbers), np.float64)
+    if not (factors >= 0).all():
+        raise ValueError(f"class_weight must be numbers >= 0, got {class_weight!r}")
+    return factors

@@ -40,7 +40,7 @@ class Move(NamedTuple):
 
 
 class Solver(Protocol):
-    """What the loop asks of a solver."""
+    """What the loop asks of a solver.  One with a ``note`` has it shown with its progress."""
 
     monotone: bool  # whether moves are meant never to increase the value
     extra_columns: tuple[str, ...]
@@ -155,7 +155,7 @@ def run(
                 gap = look.gap if look.certified else math.nan
                 row = (iteration, seconds, look.value, gap, move.step, move.kind)
                 trace.append(row + look.extra)
-                shown.update(*row)
+                shown.update(*row, note=getattr(solver, "note", ""))
                 stop_asked = callback is not None and callback(Iterate(*row, solver.point))
                 if certified:
                     status = Status.SOLVED

@@ -93,7 +93,14 @@ class Progress:
         return self
 
     def update(
-        self, iteration: int, seconds: float, value: float, gap: float, step: float, kind: str
+        self,
+        iteration: int,
+        seconds: float,
+        value: float,
+        gap: float,
+        step: float,
+        kind: str,
+        note: str = "",
     ) -> None:
         """Show the iteration if it is time to."""
         if not self.verbose:
@@ -105,13 +112,15 @@ class Progress:
         if self.verbose == 2 and (iteration < 5 or now >= self._next):
             self._console.print(
                 f"{iteration:>10} {seconds:>9.3f} {value:>16.9g} {gap:>11.3e} {step:>10.3g}  {kind}"
+                + (f"  {note}" if note else ""),
+                soft_wrap=True,
             )
             self._next = now + _ROW_EVERY
         elif self._live is not None and now >= self._next:
-            self._live.update(self._lines(iteration, seconds, value), refresh=True)
+            self._live.update(self._lines(iteration, seconds, value, note), refresh=True)
             self._next = now + _REFRESH
 
-    def _lines(self, iteration: int, seconds: float, value: float) -> str:
+    def _lines(self, iteration: int, seconds: float, value: float, note: str) -> str:
         """Where it is, and how far it has come: two lines that fit 80 columns."""
         target = self.target(value)
         filled = round(_GAUGE * min(max(self._descent.share(target), 0.0), 1.0))
@@ -124,6 +133,7 @@ class Progress:
             f"[cyan]{'━' * filled}[/][dim]{'━' * (_GAUGE - filled)}[/] "
             f"{target / scale:.0e}  {seconds:.1f} s"
             + ("" if left is None else f", about {_duration(left)} left")
+            + (f", {note}" if note else "")
         )
 
     def close(self, status: Status, value: float, gap: float) -> None:

@@ -30,22 +30,26 @@ class Examples:
         Sweeps and scans read a copy of X if need be: float32 where X is large, so that they read
         half as much, and float64 where it is small, so that one compilation serves all that is.
         What is called exact, and with it every certificate, still comes from X.
+    reorder : bool, default=True
+        Let the image of a sparse X have its most frequent columns first.
     """
 
     kernel = False
+    default_solver = "block"
 
-    def __init__(self, X: Any, *, sweeps: bool = False) -> None:
+    def __init__(self, X: Any, *, sweeps: bool = False, reorder: bool = True) -> None:
         self.sparse = sp.issparse(X)
-        self.data: Any = self._by_frequency(X) if self.sparse else np.ascontiguousarray(X)
+        if self.sparse:
+            X = _canonical(X)
+            self._columns = np.arange(X.shape[1])
+            self.data: Any = self._by_frequency(X) if reorder else X
+        else:
+            self.data = np.ascontiguousarray(X)
         self.n, self.size = self.data.shape
         self.quick: Any = self._for_sweeps() if sweeps else self.data
 
     def _by_frequency(self, X: Any) -> Any:
         """X with its most frequent columns first: their weights then share pages and caches."""
-        X = sp.csr_array(X)
-        if not X.has_canonical_format:  # |x_i|² needs repeated entries summed
-            X = X.copy()
-            X.sum_duplicates()
         counts = np.bincount(X.indices, minlength=X.shape[1])
         self._columns = np.argsort(-counts, kind="stable")
         place = np.empty(X.shape[1], dtype=X.indices.dtype)
@@ -133,6 +137,21 @@ class Examples:
         return out
 
 
+def with_constant(X: Any, constant: float) -> Any:
+    """X with one more column, of a constant."""
+    column = np.full((X.shape[0], 1), constant, dtype=X.dtype)
+    return sp.hstack([X, column], "csr") if sp.issparse(X) else np.hstack([X, column])
+
+
+def _canonical(X: Any) -> Any:
+    """X as a CSR array without repeated entries: ``|x_i|²`` needs them summed."""
+    X = sp.csr_array(X)
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return X
+
+
 class KernelExamples:
     """Examples known by their kernel matrix.
 
@@ -143,6 +162,7 @@ class KernelExamples:
     """
 
     kernel = True
+    default_solver = "block"
     sparse = False
     is_single = False
 

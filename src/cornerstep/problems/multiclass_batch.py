@@ -13,52 +13,22 @@ points too.
 The Frank-Wolfe gap is ``P - D``; with smoothing it only bounds it from above, and the true envelope
 (a projection for each example) gives the tighter gap, on which a run stops.  The trace has both.
 
-Products of float32 data are rounded, so that the kept W is ``W(A) + E``, and ``l - 1/2 |W|²`` need
-not be below the optimum.  What is subtracted is ``1/2 (|W| + e)²`` with e a bound of |E|: for
-Gaussian vectors q_1, ..., q_16 the products ``W(A) q = sum_i s_i (x_i'q) alpha_i`` are kept in
-float64, which costs 16/d of a product with the data, and ``|E|²`` is the mean of ``|E q|²``.  Five
-times its root is below |E| with a probability under 1e-8, whatever E is.
+All arithmetic on rows is a pass over whoever holds them (:mod:`cornerstep.problems.passes`).
 """
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
-from cornerstep.kernels import multiclass as kernels
 from cornerstep.optimiser.loop import Look, Move
 from cornerstep.problems.multiclass import MulticlassProblem
+from cornerstep.problems.passes import DualState, LocalRows, Rows, keeps_duals, moved_note, rows_of
 from cornerstep.vectors import FloatArray
 
 RULES = ("fw", "fw-open-loop", "projected-gradient")
-_PROBES, _SAFETY = 16, 5.0  # vectors q, and the multiple of the error that they measure
-
-
-class DualState(NamedTuple):
-    """What is kept of dual points: their image, ``l``, and themselves where needed (else empty)."""
-
-    image: FloatArray
-    linear: float
-    alpha: FloatArray  # one row an example, not scaled by s_i
-    probed: FloatArray  # W(A) times the vectors q, a column each, where the image is rounded
-    steps: int = 0  # taken so far: the schedules go on from there
-
-    def towards(self, other: DualState, step: float) -> DualState:
-        """``(1 - step) self + step other``."""
-        return DualState(
-            self.image + step * (other.image - self.image),
-            self.linear + step * (other.linear - self.linear),
-            self.alpha + step * (other.alpha - self.alpha) if self.alpha.size else self.alpha,
-            self.probed + step * (other.probed - self.probed),
-            self.steps + 1,
-        )
-
-
-def keeps_duals(problem: MulticlassProblem) -> bool:
-    """Whether the dual points themselves are needed."""
-    return bool(problem.smoothing) or problem.examples.kernel
 
 
 def carried(problem: MulticlassProblem, state: DualState, scales: FloatArray) -> DualState | None:
@@ -76,59 +46,7 @@ def carried(problem: MulticlassProblem, state: DualState, scales: FloatArray) ->
             linear=factors[0] * state.linear,
             probed=factors[0] * state.probed,
         )
-    gathering = Gathering(problem, Probes(problem))
-    for block in problem.blocks():
-        deltas = problem.loss.rows(block).deltas(problem.labels[block], problem.n_classes)
-        gathering.add(block, state.alpha[block])
-        gathering.linear -= float(np.vdot(problem.scales[block, None] * state.alpha[block], deltas))
-    return gathering.state()._replace(steps=state.steps)
-
-
-class Probes:
-    """Random vectors that measure the rounding of an image: none where it is in float64."""
-
-    def __init__(self, problem: MulticlassProblem) -> None:
-        examples = problem.examples
-        count = 0 if examples.data.dtype == np.float64 else _PROBES
-        shape = examples.empty_image(count).shape
-        self.image: FloatArray = np.random.default_rng(0).standard_normal(shape)
-        self.products = np.empty((examples.n, count))  # x_i'q
-        if count:
-            for block in problem.blocks():
-                self.products[block] = examples.scores(block, self.image, exact=True)
-        self._sparse = examples.sparse
-
-    def error(self, state: DualState) -> float:
-        """A bound of |E| of the state's image."""
-        if not self.image.size:
-            return 0.0
-        of_image = state.image.T @ self.image if self._sparse else state.image @ self.image.T
-        return _SAFETY * float(np.linalg.norm(of_image - state.probed)) / math.sqrt(_PROBES)
-
-
-class Gathering:
-    """Dual points, block after block, on the way to their state."""
-
-    def __init__(self, problem: MulticlassProblem, probes: Probes) -> None:
-        self.problem, self.probes = problem, probes
-        n = problem.examples.n if keeps_duals(problem) else 0
-        self.alpha = np.zeros((n, problem.n_classes))
-        self.image = problem.examples.empty_image(problem.n_classes)
-        self.probed = np.zeros((problem.n_classes, probes.products.shape[1]))
-        self.linear = 0.0
-
-    def add(self, block: slice, alpha: FloatArray) -> None:
-        """Add the dual points of the examples of ``block`` to all but ``linear``."""
-        if self.alpha.size:
-            self.alpha[block] = alpha
-        coefficients = self.problem.scales[block, None] * alpha
-        self.problem.examples.add_image(self.image, block, coefficients)
-        if self.probed.size:
-            self.probed += coefficients.T @ self.probes.products[block]
-
-    def state(self) -> DualState:
-        """What has been gathered."""
-        return DualState(self.image, self.linear, self.alpha, self.probed)
+    return LocalRows(problem).gathered(state.alpha)._replace(steps=state.steps)
 
 
 class BatchDescent:
@@ -136,7 +54,8 @@ class BatchDescent:
 
     Parameters
     ----------
-    problem : MulticlassProblem
+    problem : MulticlassProblem or Rows
+        The problem, or who holds its rows.
     rule : str
         One of ``RULES``.
     state : DualState, optional
@@ -144,105 +63,118 @@ class BatchDescent:
     """
 
     monotone = False
-    extra_columns: tuple[str, ...] = ("dual", "frank_wolfe_gap")
 
     def __init__(
-        self, problem: MulticlassProblem, rule: str, state: DualState | None = None
+        self, problem: MulticlassProblem | Rows, rule: str, state: DualState | None = None
     ) -> None:
-        self.problem = problem
+        self.rows = rows_of(problem) if isinstance(problem, MulticlassProblem) else problem
         self.rule = rule
-        self._keeps_duals = keeps_duals(problem)
-        self._probes = Probes(problem)
-        nothing = Gathering(problem, self._probes).state()
-        self.state = nothing if state is None else state
-        self.primal = self.state  # where P is taken; Pegasos parts the two
-        self.best, self.best_dual = self.state, self.dual_value(self.state)
+        nothing = self.rows.nothing()
         self._corner = nothing
         self._radius = math.inf
         if rule == "projected-gradient":
-            self._radius = math.sqrt(problem.losses(nothing.image))  # |W*|² <= P(0)
+            self._radius = math.sqrt(self.rows.losses(nothing.image))  # |W*|² <= P(0)
         self._gap = 0.0
+        self._begin(nothing if state is None else state)
+
+    def _begin(self, state: DualState) -> None:
+        self.state = state
+        self.primal = state  # where P is taken; Pegasos parts the two
+        self.best, self.best_dual = state, self.dual_value(state)
+
+    def snapshot(self) -> dict[str, Any]:
+        """The state as arrays by name, and the losses there: what shows that the data is another.
+
+        The dual points of the batch methods are kept where they are in this process.
+        """
+        state = self._kept()
+        image, primal = np.asarray(state.image), np.asarray(self.primal.image)
+        return {
+            "image": image, "linear": np.array(state.linear), "probed": np.asarray(state.probed),
+            "steps": np.array(state.steps), "primal": primal, "alpha": np.asarray(state.alpha),
+            "losses": np.array(self.rows.losses(state.image)),
+        }  # fmt: skip
+
+    def _kept(self) -> DualState:
+        """The state that a snapshot is of."""
+        return self.state
+
+    def resume(self, arrays: dict[str, Any]) -> None:
+        """Go on from a snapshot: one taken with the same data, costs and weights."""
+        losses = self.rows.losses(arrays["image"])
+        if not math.isclose(losses, float(arrays["losses"]), rel_tol=1e-9):
+            raise ValueError(
+                "checkpoint was written for other data, costs or weights: the losses at its "
+                f"weights are {losses:.9g}, not {float(arrays['losses']):.9g}; remove it"
+            )
+        state = DualState(
+            arrays["image"],
+            float(arrays["linear"]),
+            arrays["alpha"],
+            arrays["probed"],
+            int(arrays["steps"]),
+        )
+        self._begin(state)
+        if self.rule == "projected-gradient":
+            self.primal = state._replace(image=arrays["primal"])
+
+    @property
+    def extra_columns(self) -> tuple[str, ...]:
+        """Of the trace."""
+        columns = ("dual", "frank_wolfe_gap")
+        return columns if self.rows.moved is None else (*columns, "bytes_moved")
+
+    @property
+    def note(self) -> str:
+        """For the live display."""
+        return moved_note(self.rows.moved)
 
     @property
     def point(self) -> DualState:
         return self.primal
 
-    def coefficients(self) -> FloatArray | None:
+    def coefficients(self) -> Any:
         """``s_i alpha_i`` of the best dual points, where they are kept."""
-        return self.problem.scales[:, None] * self.best.alpha if self._keeps_duals else None
+        return self.rows.coefficients(self.best)
 
-    def weights_coefficients(self) -> FloatArray | None:
+    def weights_coefficients(self) -> Any:
         """``s_i alpha_i`` of the point to return, where they are kept."""
-        return self.problem.scales[:, None] * self.primal.alpha if self._keeps_duals else None
+        return self.rows.coefficients(self.primal)
 
-    def weights_image(self) -> FloatArray:
+    def weights_image(self) -> Any:
         """The image of the point to return."""
         return self.primal.image
 
     def _square(self, state: DualState) -> float:
-        if self.problem.examples.kernel:
-            return float(np.vdot(self.problem.scales[:, None] * state.alpha, state.image.T))
-        return float(np.vdot(state.image, state.image))
+        return self.rows.square(state)
 
-    def _ridge(self, alpha: FloatArray) -> float:
-        """``mu sum_i s_i |alpha_i|²``."""
-        if not self.problem.smoothing:
-            return 0.0
-        return self.problem.smoothing * float(self.problem.scales @ (alpha**2).sum(axis=1))
+    def _ridge(self, alpha: Any) -> float:
+        return self.rows.ridge(alpha)
 
     def dual_value(self, state: DualState) -> float:
         """``D = l - 1/2 |W|² - mu/2 sum_i s_i |alpha_i|²``, or less where W is rounded."""
         square = self._square(state)
-        error = self._probes.error(state)
+        error = self.rows.error(state)
         square += error * (2.0 * math.sqrt(square) + error)
         return state.linear - 0.5 * square - 0.5 * self._ridge(state.alpha)
 
     def look(self) -> Look:
-        losses, vertex_losses = self._find_corner()
+        found = self.rows.corner(self.primal, self.state, nearest=self.rule == "projected-gradient")
+        self.primal, self.state, self._corner = found.primal, found.state, found.corner
         square = self._square(self.primal)
         # <grad, x - v> of the dual
-        self._gap = vertex_losses + square + self._ridge(self.state.alpha) - self.state.linear
+        self._gap = found.vertex_losses + square + self._ridge(self.state.alpha) - self.state.linear
         dual = self.dual_value(self.state)
         if dual > self.best_dual:
             self.best, self.best_dual = self.state, dual
-        return self._look(losses + 0.5 * square)
+        return self._look(found.losses + 0.5 * square)
 
     def _look(self, value: float) -> Look:
         frank_wolfe = math.nan if self.rule == "projected-gradient" else self._gap
-        return Look(value, max(value - self.best_dual, 0.0), extra=(self.best_dual, frank_wolfe))
-
-    def _find_corner(self) -> tuple[float, float]:
-        """Find the vertices U that the current scores point to.
-
-        Returns ``sum s_i Phi_mu`` there, and ``sum s_i Phi`` at the scores ``W'x_i + mu alpha_i``
-        at which Frank-Wolfe looks for its vertices.
-        """
-        problem, examples = self.problem, self.problem.examples
-        gathering = Gathering(problem, self._probes)
-        losses = vertex_losses = 0.0
-        for block in problem.blocks():
-            scores = examples.scores(block, self.primal.image)
-            loss, labels = problem.loss.rows(block), problem.labels[block]
-            scales = problem.scales[block]
-            if problem.smoothing and self.rule == "projected-gradient":
-                corner = loss.dual_point(scores, labels, problem.smoothing)
-                deltas = loss.deltas(labels, problem.n_classes)
-                weight = scales[:, None] * corner
-                losses -= float((weight * (scores + deltas)).sum())
-                losses -= 0.5 * problem.smoothing * float((weight * corner).sum())
-                gathering.linear -= float((weight * deltas).sum())
-            else:
-                here = self.state.alpha[:0]
-                if problem.smoothing:
-                    losses += float(problem.block_losses(block, scores).sum())
-                    here = self.state.alpha[block]
-                corner = scores  # overwritten
-                part, costs = kernels.corners(corner, block.start, problem.record, here)
-                vertex_losses += part
-                gathering.linear += costs
-            gathering.add(block, corner)
-        self._corner = gathering.state()
-        return (losses if problem.smoothing else vertex_losses), vertex_losses
+        extra: tuple[Any, ...] = (self.best_dual, frank_wolfe)
+        if self.rows.moved is not None:
+            extra = (*extra, self.rows.moved)
+        return Look(value, max(value - self.best_dual, 0.0), extra=extra)
 
     def move(self) -> Move:
         t = self.state.steps + 1
@@ -251,12 +183,7 @@ class BatchDescent:
             self.state = self.state.towards(self._corner, step)
             primal = self.primal.towards(self._corner, step)
             norm = math.sqrt(self._square(primal))
-            if norm > self._radius:
-                shrink = self._radius / norm
-                primal = primal._replace(
-                    image=shrink * primal.image, linear=0.0, alpha=shrink * primal.alpha
-                )
-            self.primal = primal
+            self.primal = primal.shrunk(self._radius / norm) if norm > self._radius else primal
             return Move(step, "subgradient")
         if self.rule == "fw-open-loop":
             step = 2.0 / (t + 1)
@@ -273,4 +200,4 @@ class BatchDescent:
     def certify(self, point: DualState) -> Look:
         """P of the point from the data in float64, against the best dual value."""
         self.primal = point
-        return self._look(self.problem.losses(point.image) + 0.5 * self._square(point))
+        return self._look(self.rows.losses(point.image) + 0.5 * self._square(point))

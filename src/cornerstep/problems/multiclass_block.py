@@ -33,6 +33,8 @@ from cornerstep.problems.multiclass_newton import (
 )
 from cornerstep.vectors import FloatArray, IntArray
 
+POOL = ("starts", "classes", "beta")  # of dual points, in a snapshot
+
 # A multiply-add of a sweep costs about this many of a blocked matrix product.
 _SWEEP_COST = {kernels.DENSE: 5.0, kernels.CSR: 1.0, kernels.GRAM: 1.0}
 _ROUND = 3.0  # sweeps of a round cost at most about this many looks ...
@@ -111,6 +113,16 @@ class BlockAscent:
     def state(self) -> tuple[Any, ...]:
         """The dual points, to start another run from."""
         return self.pool
+
+    def snapshot(self) -> dict[str, Any]:
+        """The dual points, as arrays by name."""
+        return dict(zip(POOL, self.pool, strict=True))
+
+    def resume(self, arrays: dict[str, Any]) -> None:
+        """Go on from a snapshot."""
+        self.pool = tuple(arrays[name] for name in POOL)
+        self.image = self.problem.examples.image(self.coefficients())
+        self.best_image, self.best_pool = self.image, self.pool
 
     def coefficients(self) -> Any:
         """``s_i alpha_i`` of the dual points, the best so far, as a sparse n x m matrix."""

@@ -1,0 +1,99 @@
+"""Arrays of other libraries than NumPy: torch tensors, and whatever follows the array-API standard.
+
+Nothing here is imported before such an array is met.  ``array-api-compat`` gives all libraries one
+set of names; what torch alone can do (products with a wider result, TF32) is decided here too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+
+def is_foreign(X: Any) -> bool:
+    """Whether X is an array of another library that follows the standard."""
+    if isinstance(X, np.ndarray | np.generic):
+        return False
+    module = type(X).__module__.split(".")[0]
+    return module == "torch" or (module != "dask" and hasattr(X, "__array_namespace__"))
+
+
+def namespace(X: Any) -> Any:
+    """The functions of the library that X is of."""
+    try:
+        from array_api_compat import array_namespace
+    except ImportError:
+        raise ImportError(
+            f"arrays of {type(X).__module__.split('.')[0]} need array-api-compat: "
+            "pip install 'cornerstep[torch]'"
+        ) from None
+    return array_namespace(X)
+
+
+def is_torch(X: Any) -> bool:
+    """Whether X is a torch tensor."""
+    return type(X).__module__.split(".")[0] == "torch"
+
+
+def on_gpu(X: Any) -> bool:
+    """Whether X is a torch tensor on a CUDA device."""
+    return is_torch(X) and bool(X.is_cuda)
+
+
+def to_numpy(X: Any) -> Any:
+    """A NumPy array of the same entries."""
+    if is_torch(X):
+        X = X.detach().cpu()
+        return (X.float() if X.dtype.itemsize < 4 and X.is_floating_point() else X).numpy()
+    return np.asarray(X)
+
+
+def from_numpy(X: Any, like: Any, dtype: Any = None) -> Any:
+    """An array of the library and on the device of ``like``."""
+    xp = namespace(like)
+    return xp.asarray(X, dtype=dtype, device=like.device)
+
+
+@contextmanager
+def quick_products(X: Any) -> Iterator[None]:
+    """Let products of float32 matrices use TF32 units, where there are some."""
+    if not on_gpu(X):
+        yield
+        return
+    import torch
+
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+def is_short(X: Any) -> bool:
+    """Whether entries have fewer digits than float32: bfloat16 or float16."""
+    return is_torch(X) and X.dtype.itemsize < 4
+
+
+def product(a: Any, b: Any, row: Any = None) -> Any:
+    """``a @ b``, plus a row, of one type; of short types the result is in float32."""
+    if not is_torch(a):
+        out = a @ b
+        return out if row is None else out + namespace(a).astype(row, out.dtype)[None, :]
+    import torch
+
+    if is_short(a) and not a.is_cuda:
+        a, b = a.float(), b.float()
+    if is_short(a):
+        out = torch.mm(a, b, out_dtype=torch.float32)
+        return out if row is None else out.add_(row.to(out.dtype))
+    return torch.mm(a, b) if row is None else torch.addmm(row.to(a.dtype), a, b)
+
+
+def has_triton() -> bool:
+    """Whether kernels for the GPU can be compiled."""
+    return find_spec("triton") is not None

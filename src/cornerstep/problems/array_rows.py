@@ -1,0 +1,349 @@
+"""Rows as arrays of any library that follows the array-API standard: torch's on a GPU above all.
+
+A pass is that of :mod:`cornerstep.problems.passes`: products with blocks of rows, and between them
+the vertices of the block's scores, by array-API code (:mod:`cornerstep.problems.array_losses`) or
+on a GPU by one fused kernel (:mod:`cornerstep.kernels.multiclass_triton`).  Everything stays on the
+device; numbers come from it once a pass.
+
+Products are in the precision of the data: TF32 for float32 on a GPU, and for bfloat16 with results
+in float32.  Images are kept in float64, what the products lost is bounded by probes, and the losses
+of a certificate are computed from the data in float64.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from cornerstep.arrays import (
+    from_numpy,
+    has_triton,
+    is_short,
+    namespace,
+    on_gpu,
+    product,
+    quick_products,
+    to_numpy,
+)
+from cornerstep.losses import Loss
+from cornerstep.problems.array_losses import ArrayLoss
+from cornerstep.problems.passes import PROBES, SAFETY, DualState, Pass
+from cornerstep.vectors import FloatArray
+
+_ENTRIES, _ENTRIES_ON_GPU = 2**20, 2**26  # scores held at a time
+
+
+class ArrayExamples:
+    """Rows x_i, with a constant feature behind them that is not stored.
+
+    Parameters
+    ----------
+    X : array of shape (n, d)
+    constant : float
+        0 for none.
+    """
+
+    kernel = False
+    sparse = False
+
+    def __init__(self, X: Any, constant: float = 0.0) -> None:
+        self.xp = namespace(X)
+        self.data = X
+        self.constant = constant
+        self.n, self.features = X.shape
+        self.size = self.features + bool(constant)
+        self.double = X.dtype == self.xp.float64
+        self.default_solver = "fw-corrective"
+
+    def weights(self, image: Any) -> Any:
+        """W with a row per class."""
+        return image
+
+    def scores(self, block: slice, image: Any) -> Any:
+        """Scores in the precision of the data, at least float32."""
+        rows = self.data[block, :]
+        weights = self.xp.astype(image[:, : self.features], rows.dtype, copy=False)
+        bias = self.constant * image[:, self.features] if self.constant else None
+        return product(rows, self.xp.permute_dims(weights, (1, 0)), bias)
+
+    def exact_scores(self, block: slice, image: Any) -> Any:
+        """Scores in float64 throughout."""
+        rows = self.xp.astype(self.data[block, :], self.xp.float64, copy=False)
+        out = rows @ self.xp.permute_dims(image[:, : self.features], (1, 0))
+        if self.constant:
+            out = out + self.constant * image[:, self.features][None, :]
+        return out
+
+    def image(self, block: slice, coefficients: Any, exact: bool) -> Any:
+        """``sum_i c_i x_i'`` in float64, without the constant feature.
+
+        Coefficients that short types cannot hold (``exact`` is false) are split into two parts.
+        """
+        rows = self.data[block, :]
+        across = self.xp.permute_dims(coefficients, (1, 0))
+        first = self.xp.astype(across, rows.dtype, copy=False)
+        out = self.xp.astype(product(first, rows), self.xp.float64)
+        if is_short(rows) and not exact:
+            rest = across - self.xp.astype(first, across.dtype)
+            out = out + product(self.xp.astype(rest, rows.dtype), rows)
+        return out
+
+
+class ArrayProblem:
+    """The problem of :class:`cornerstep.problems.multiclass.MulticlassProblem` on such rows.
+
+    Parameters
+    ----------
+    examples : ArrayExamples
+    labels : array of int64 of shape (n,)
+    n_classes : int
+    loss : Loss
+    scales : array of shape (n,)
+        In float64.
+    smoothing : float
+    """
+
+    def __init__(
+        self,
+        examples: ArrayExamples,
+        labels: Any,
+        n_classes: int,
+        loss: Loss,
+        scales: Any,
+        smoothing: float = 0.0,
+    ) -> None:
+        loss.check(n_classes, examples.n)
+        self.examples, self.labels, self.n_classes = examples, labels, n_classes
+        self.loss, self.scales, self.smoothing = loss, scales, float(smoothing)
+        xp, data = examples.xp, examples.data
+        dtype = xp.float64 if examples.double or self.smoothing else xp.float32
+        self.losses = ArrayLoss(loss, xp, data, dtype, n_classes)
+        # coefficients s_i u_i in units that few digits can hold
+        largest, least = float(xp.max(scales)), float(xp.min(scales))
+        self.unit = largest * float(loss.rho[0])
+        self.short = largest == least and loss.rho[0] == loss.rho[-1] and loss.rho.size <= 256
+
+    def blocks(self) -> Iterator[slice]:
+        """Runs of examples whose scores fit in memory together."""
+        entries = _ENTRIES_ON_GPU if on_gpu(self.examples.data) else _ENTRIES
+        step = max(64, entries // self.n_classes)
+        for start in range(0, self.examples.n, step):
+            yield slice(start, min(start + step, self.examples.n))
+
+
+class ArrayRows:
+    """Who holds such rows.
+
+    Parameters
+    ----------
+    problem : ArrayProblem
+    """
+
+    moved: int | None = None
+
+    def __init__(self, problem: ArrayProblem) -> None:
+        self.problem = problem
+        self.xp = problem.examples.xp
+        self._corners = fused_corners(problem)
+        examples = problem.examples
+        self.probes = self._zeros(PROBES if not examples.double else 0, examples.size)
+        self.products = self._zeros(examples.n, self.probes.shape[0])
+        if not examples.double:
+            drawn = np.random.default_rng(0).standard_normal(self.probes.shape)
+            self.probes = from_numpy(drawn, examples.data)
+            parts = [examples.exact_scores(block, self.probes) for block in problem.blocks()]
+            self.products = self.xp.concat(parts, axis=0)
+
+    def _zeros(self, *shape: int) -> Any:
+        return self.xp.zeros(shape, dtype=self.xp.float64, device=self.problem.examples.data.device)
+
+    def nothing(self) -> DualState:
+        problem = self.problem
+        return DualState(
+            self._zeros(problem.n_classes, problem.examples.size),
+            0.0,
+            self._zeros(problem.examples.n if problem.smoothing else 0, problem.n_classes),
+            self._zeros(problem.n_classes, self.products.shape[1]),
+        )
+
+    def gathered(self, alpha: Any) -> DualState:
+        """The state of these dual points, from the data."""
+        problem, xp = self.problem, self.xp
+        state = self.nothing()
+        linear = self._zeros()
+        image, probed = state.image, state.probed
+        for block in problem.blocks():
+            labels = problem.labels[block]
+            deltas = problem.losses.deltas(block, labels, xp.float64)
+            coefficients = problem.scales[block][:, None] * alpha[block, :]
+            linear = linear - xp.sum(coefficients * deltas)
+            image = image + self._image(block, coefficients, False)
+            probed = probed + xp.permute_dims(coefficients, (1, 0)) @ self.products[block, :]
+        return DualState(image, float(linear), alpha, probed)
+
+    def corner(self, primal: DualState, state: DualState, *, nearest: bool) -> Pass:
+        with quick_products(self.problem.examples.data):
+            corner, losses, vertex_losses = self.device_pass(primal.image, state.alpha, nearest)
+        corner = corner._replace(linear=float(corner.linear))
+        return Pass(primal, state, corner, float(losses), float(vertex_losses))
+
+    def device_pass(self, image: Any, alpha: Any, nearest: bool) -> tuple[DualState, Any, Any]:
+        """The pass with its numbers still on the device: vertices, losses, vertex losses."""
+        problem, xp = self.problem, self.xp
+        nothing = self.nothing()
+        out, probed, linear = nothing.image, nothing.probed, self._zeros()
+        losses, vertex_losses = self._zeros(), self._zeros()
+        points = []
+        for block in problem.blocks():
+            scores = problem.examples.scores(block, image)
+            labels, scales = problem.labels[block], problem.scales[block]
+            short = False
+            if problem.smoothing:
+                scores = xp.astype(scores, xp.float64)
+                deltas = problem.losses.deltas(block, labels, xp.float64)
+                part, point = problem.losses.envelopes(scores, labels, deltas, problem.smoothing)
+                losses = losses + xp.sum(scales * part)
+                if nearest:
+                    linear = linear - xp.sum(scales * xp.sum(point * deltas, axis=1))
+                else:
+                    scores = scores + problem.smoothing * alpha[block, :]
+                    part, costs, point = problem.losses.corners(scores, labels, deltas)
+                    vertex_losses = vertex_losses + xp.sum(scales * part)
+                    linear = linear + xp.sum(scales * costs)
+                points.append(point)
+                coefficients = scales[:, None] * point
+                probed = probed + xp.permute_dims(coefficients, (1, 0)) @ self.products[block, :]
+            else:
+                part, costs, coefficients, more = self._corners(
+                    block, scores, self.products[block, :], probed
+                )
+                vertex_losses = vertex_losses + xp.sum(part)
+                linear = linear + xp.sum(costs)
+                probed, short = more, problem.short
+            out = out + self._image(block, coefficients, short)
+        if not problem.smoothing:
+            out = problem.unit * out
+        points = xp.concat(points, axis=0) if problem.smoothing else nothing.alpha
+        corner = DualState(out, linear, points, probed)
+        return corner, losses if problem.smoothing else vertex_losses, vertex_losses
+
+    def _image(self, block: slice, coefficients: Any, short: bool) -> Any:
+        """The image of coefficients: in units of ``unit`` without smoothing."""
+        problem, xp = self.problem, self.xp
+        examples = problem.examples
+        out = examples.image(block, coefficients, short)
+        if examples.constant:
+            sums = xp.sum(xp.astype(coefficients, xp.float64), axis=0)
+            out = xp.concat([out, (examples.constant * sums)[:, None]], axis=1)
+        return out
+
+    def losses(self, image: Any) -> float:
+        problem, xp = self.problem, self.xp
+        total = self._zeros()
+        for block in problem.blocks():
+            scores = problem.examples.exact_scores(block, image)
+            labels = problem.labels[block]
+            deltas = problem.losses.deltas(block, labels, xp.float64)
+            if problem.smoothing:
+                values, _ = problem.losses.envelopes(scores, labels, deltas, problem.smoothing)
+            else:
+                values = problem.losses.values(scores, labels, deltas)
+            total = total + xp.sum(problem.scales[block] * values)
+        return float(total)
+
+    def square(self, state: DualState) -> float:
+        return float(self.xp.sum(state.image * state.image))
+
+    def ridge(self, alpha: Any) -> float:
+        if not self.problem.smoothing:
+            return 0.0
+        squares = self.xp.sum(alpha * alpha, axis=1)
+        return self.problem.smoothing * float(self.xp.sum(self.problem.scales * squares))
+
+    def inner(self, states: Sequence[DualState], other: DualState) -> FloatArray:
+        xp, problem = self.xp, self.problem
+        numbers = [xp.sum(state.image * other.image) for state in states]
+        if problem.smoothing:
+            weighted = problem.smoothing * problem.scales[:, None] * other.alpha
+            numbers = [
+                number + xp.sum(state.alpha * weighted)
+                for number, state in zip(numbers, states, strict=True)
+            ]
+        return to_numpy(xp.stack(numbers))
+
+    def error(self, state: DualState) -> float:
+        return SAFETY * math.sqrt(float(self.square_of_error(state.image, state.probed)) / PROBES)
+
+    def square_of_error(self, image: Any, probed: Any) -> Any:
+        """``sum over probes of |E q|²``, on the device."""
+        if not self.probes.shape[0]:
+            return self._zeros()
+        away = image @ self.xp.permute_dims(self.probes, (1, 0)) - probed
+        return self.xp.sum(away * away)
+
+    def coefficients(self, state: DualState) -> Any:
+        if not self.problem.smoothing:
+            return None
+        return self.problem.scales[:, None] * state.alpha
+
+
+Corners = Callable[[slice, Any, Any, Any], tuple[Any, Any, Any, Any]]
+
+
+def fused_corners(problem: ArrayProblem) -> Corners:
+    """What finds the vertices of a block: the fused kernel where it can run, else array-API code.
+
+    Takes the block, its scores (which may be overwritten), its products with the probes and what
+    these have summed up to; gives back ``s_i Phi``, ``s_i <Delta_i, beta_i>``, ``s_i u_i / unit``
+    and the new sums.
+    """
+    if on_gpu(problem.examples.data) and has_triton():
+        from cornerstep.kernels.multiclass_triton import LONGEST
+
+        if problem.loss.rho.size <= LONGEST:
+            return _on_gpu(problem)
+    return _by_arrays(problem)
+
+
+def _by_arrays(problem: ArrayProblem) -> Corners:
+    xp, losses = problem.examples.xp, problem.losses
+
+    def find(block: slice, scores: Any, products: Any, probed: Any) -> tuple[Any, Any, Any, Any]:
+        labels, scales = problem.labels[block], problem.scales[block]
+        deltas = losses.deltas(block, labels, scores.dtype)
+        values, linear, points = losses.corners(scores, labels, deltas)
+        points = xp.astype(points, xp.float64)
+        coefficients = (scales / problem.unit)[:, None] * points
+        sums = xp.permute_dims(scales[:, None] * points, (1, 0)) @ products
+        values, linear = xp.astype(values, xp.float64), xp.astype(linear, xp.float64)
+        return scales * values, scales * linear, coefficients, probed + sums
+
+    return find
+
+
+def _on_gpu(problem: ArrayProblem) -> Corners:
+    import torch
+
+    from cornerstep.kernels.multiclass_triton import corners
+
+    loss, data = problem.losses, problem.examples.data
+    nothing = data.new_empty((0, 0), dtype=torch.float32)
+    mode = 0 if loss.costs is None else 2 if problem.loss.per_example else 1
+
+    def find(block: slice, scores: Any, products: Any, probed: Any) -> tuple[Any, Any, Any, Any]:
+        labels, scales = problem.labels[block], problem.scales[block]
+        costs = nothing if loss.costs is None else loss.costs[block] if mode == 2 else loss.costs
+        values, linear = torch.empty_like(scales), torch.empty_like(scales)
+        out = scores
+        if is_short(data) and problem.short:
+            out = torch.empty_like(scores, dtype=data.dtype)
+        corners(
+            scores, out, labels, scales, costs, mode, loss.rho, loss.whole, problem.unit,
+            products, probed, values, linear,
+        )  # fmt: skip
+        return values, linear, out, probed
+
+    return find

@@ -1,0 +1,139 @@
+"""Fully corrective Frank-Wolfe on all examples at once: the batch method with few passes.
+
+A pass at the weights of a dual point A gives one vertex: its image ``W(U)`` and ``l(U)``.  Of those
+seen, k say, the dual is maximised over the hull:
+
+``max over x in the simplex of  l'x - 1/2 x'Gx``,   ``G_ab = <W_a, W_b> + mu sum_i s_i <a_i, b_i>``,
+
+a program of k numbers to which each pass adds one row.  Vertices without weight leave, and beyond
+``ATOMS`` the lightest are merged into one.
+
+That point of the hull is where the model of P made of all linearisations is least; early ones are
+poor far from the points they were made at.  So the next pass is not made there but a small part of
+the way from the best point so far towards it (*in-out* separation, as for cutting planes): a third
+of the passes of a method without it.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from cornerstep.optimiser.loop import Look, Move
+from cornerstep.problems.multiclass import MulticlassProblem
+from cornerstep.problems.multiclass_batch import BatchDescent
+from cornerstep.problems.passes import DualState, Rows
+from cornerstep.problems.simplex_quadratic import best_mixture
+from cornerstep.vectors import FloatArray
+
+RULE = "fw-corrective"
+ATOMS = 100  # vertices kept
+_TOWARDS = 0.1  # part of the way from the best point to the hull's
+_ACCURACY = 0.01  # of the program over the hull, as a share of the gap
+_NOTHING = 1e-7  # weights below this are 0
+
+
+class CorrectiveDescent(BatchDescent):
+    """Passes, and the best point of the hull of what they found, for the loop.
+
+    Parameters
+    ----------
+    problem : MulticlassProblem or Rows
+        The problem, or who holds its rows.
+    state : DualState, optional
+        Where to start.
+    """
+
+    def __init__(self, problem: MulticlassProblem | Rows, state: DualState | None = None) -> None:
+        super().__init__(problem, RULE, state)
+
+    def _begin(self, state: DualState) -> None:
+        super()._begin(state)
+        self._weights = np.ones(1)
+        self.atoms: list[DualState] = [self.state]
+        self.linear = np.array([self.state.linear])
+        self.gram: FloatArray = self.rows.inner(self.atoms, self.state)[None]
+        self._point, self._value = self.state, np.inf  # the best P
+        self._centre, self._central = self.state, np.inf  # the best P that linearisations are of
+
+    def know(self, point: DualState, value: float) -> None:
+        """A point with this P is known: it is returned unless a better one is found."""
+        self._point, self._value = point, value
+
+    def _kept(self) -> DualState:
+        return self.best
+
+    @property
+    def point(self) -> DualState:
+        return self._point
+
+    def look(self) -> Look:
+        here = super().look()
+        if here.value < self._value:
+            self._point, self._value = self.primal, here.value
+        # with smoothing 1/2 |W|² + mu/2 sum s_i |alpha_i|² + sum s_i Phi(W'x_i + mu alpha_i), not P
+        value = self._gap + self.dual_value(self.state)
+        if value < self._central:
+            self._centre, self._central = self.state, value
+        return self._look(self._value)
+
+    def move(self) -> Move:
+        self._add(self._corner)
+        accuracy = _ACCURACY * max(self._central - self.best_dual, 0.0)
+        weights = best_mixture(self.gram, self.linear, accuracy)
+        self._keep(weights)
+        hull = self._mixture(self.atoms, self._weights)
+        dual = self.dual_value(hull)
+        if dual > self.best_dual:
+            self.best, self.best_dual = hull, dual
+        step = _TOWARDS if self.state.steps else 1.0
+        self.state = self.primal = self._centre.towards(hull, step)._replace(
+            steps=self.state.steps + 1
+        )
+        return Move(step, "corrective")
+
+    def _add(self, atom: DualState) -> None:
+        row = self.rows.inner([*self.atoms, atom], atom)
+        self.atoms.append(atom)
+        self.linear = np.append(self.linear, atom.linear)
+        self.gram = np.block([[self.gram, row[:-1, None]], [row[None]]])
+
+    def _keep(self, weights: FloatArray) -> None:
+        """Let atoms without weight go, and make one of the lightest where there are too many."""
+        order = np.argsort(-weights, kind="stable")
+        order = order[weights[order] > _NOTHING]
+        single, rest = order, order[:0]
+        if order.size > ATOMS:
+            single, rest = order[: ATOMS // 2], order[ATOMS // 2 :]
+        merge = np.zeros((single.size + bool(rest.size), weights.size))
+        merge[np.arange(single.size), single] = 1.0
+        atoms = [self.atoms[k] for k in single]
+        if rest.size:
+            merge[-1, rest] = weights[rest] / weights[rest].sum()
+            atoms.append(self._mixture([self.atoms[k] for k in rest], merge[-1, rest]))
+        kept = np.append(weights[single], weights[rest].sum() if rest.size else [])
+        self.atoms, self._weights = atoms, kept / kept.sum()
+        self.linear, self.gram = merge @ self.linear, merge @ self.gram @ merge.T
+
+    @staticmethod
+    def _mixture(atoms: list[DualState], weights: FloatArray) -> DualState:
+        """``sum_k weight_k atom_k``."""
+
+        def add(a: Any, b: Any) -> Any:
+            return a + b
+
+        parts = list(zip(weights.tolist(), atoms, strict=True))
+        return DualState(
+            reduce(add, (weight * atom.image for weight, atom in parts)),
+            sum(weight * atom.linear for weight, atom in parts),
+            reduce(add, (weight * atom.alpha for weight, atom in parts)),
+            reduce(add, (weight * atom.probed for weight, atom in parts)),
+        )
+
+    def certify(self, point: DualState) -> Look:
+        """P of the point from the data in float64, against the best dual value."""
+        look = super().certify(point)
+        self._point, self._value = point, look.value
+        return look

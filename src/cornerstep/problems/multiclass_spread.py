@@ -1,0 +1,239 @@
+"""The multi-class SVM on partitions: the batch methods, and block ascent between reductions.
+
+*Batch methods*: :class:`SpreadRows` answers a pass by one reduction over the partitions, so that
+:class:`~cornerstep.problems.multiclass_batch.BatchDescent` runs on it unchanged.
+
+*Block ascent*: a round has every partition look at W, sweep over its own rows, and propose a change
+of its dual points (:meth:`cornerstep.problems.partitions.Partition.round`).  The changes V of W are
+summed, and the step ``t`` in [0, 1] along ``W + t V`` maximises the dual exactly: along it D is a
+quadratic.  sigma, by which partitions hold back for each other, follows the steps: a step that
+would best be longer than 1 lowers it, a short one raises it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from cornerstep.optimiser.loop import Look, Move
+from cornerstep.problems.multiclass_block import POOL
+from cornerstep.problems.partitions import LostDualsError, Reply, Slots, SpreadProblem, state_of
+from cornerstep.problems.passes import PROBES, DualState, Pass, moved_note, rounding
+from cornerstep.vectors import FloatArray
+
+_SWEEPS = 10  # of a round at most; 1 in the first, twice that in the second, and so on
+_LOWER, _RAISE, _SHORT = 0.5, 1.5, 0.6  # factors on sigma; the step that counts as short
+
+
+class SpreadRows:
+    """The rows of a problem in partitions, for the batch methods.
+
+    Parameters
+    ----------
+    problem : SpreadProblem
+    """
+
+    def __init__(self, problem: SpreadProblem) -> None:
+        self.problem, self.crew = problem, problem.crew
+        self._smoothing = problem.shared.smoothing
+        shape = problem.empty_image(PROBES if problem.rounded else 0).shape
+        self._probes: FloatArray = np.random.default_rng(0).standard_normal(shape)
+
+    @property
+    def moved(self) -> int | None:
+        """Bytes moved so far."""
+        return self.crew.moved
+
+    def nothing(self) -> DualState:
+        m = self.problem.shared.n_classes
+        count = PROBES if self.problem.rounded else 0
+        alpha = Slots([0, 0], np.zeros((2, 2))) if self._smoothing else np.empty((0, m))
+        return DualState(self.problem.empty_image(m), 0.0, alpha, np.zeros((m, count)))
+
+    def state(self, image: FloatArray, linear: float) -> DualState:
+        """The state of dual points with this image, which is not rounded, and this ``l``."""
+        probed = image.T @ self._probes if self.problem.sparse else image @ self._probes.T
+        return self.nothing()._replace(image=image, linear=linear, probed=probed)
+
+    def corner(self, primal: DualState, state: DualState, *, nearest: bool) -> Pass:
+        while True:
+            weights = tuple(state.alpha.weights) if self._smoothing else (0.0, 0.0)
+            try:
+                reply = self.crew.reduce("corner", primal.image, weights=weights, nearest=nearest)
+                break
+            except LostDualsError:
+                if self._smoothing:
+                    state = self._held(state)
+                    primal = primal if nearest else state
+        here = there = state.alpha
+        if self._smoothing:
+            here, there = Slots([1, 0], reply["gram"]), Slots([0, 1], reply["gram"])
+        return Pass(
+            primal,
+            state._replace(alpha=here),
+            state_of(reply, there),
+            reply["losses"],
+            reply["vertex_losses"],
+        )
+
+    def _held(self, state: DualState) -> DualState:
+        """The state of the dual points that the partitions have now."""
+        while True:
+            try:
+                reply = self.crew.reduce("gathered", state.image)
+            except LostDualsError:
+                continue
+            alpha = Slots([1, 0], np.diag([reply["square"], 0.0]))
+            return state_of(reply, alpha)._replace(steps=state.steps)
+
+    def losses(self, image: FloatArray) -> float:
+        while True:
+            try:
+                return float(self.crew.reduce("losses", image)["losses"])
+            except LostDualsError:
+                continue
+
+    def square(self, state: DualState) -> float:
+        return float(np.vdot(state.image, state.image))
+
+    def ridge(self, alpha: Any) -> float:
+        return self._smoothing * alpha.square() if self._smoothing else 0.0
+
+    def inner(self, states: Sequence[DualState], other: DualState) -> FloatArray:
+        if self._smoothing:
+            raise ValueError(
+                "solver='fw-corrective' needs smoothing=0 where rows are spread: the dual points "
+                f"of all its vertices would have to be kept; got smoothing={self._smoothing!r}"
+            )
+        return np.array([float(np.vdot(state.image, other.image)) for state in states])
+
+    def error(self, state: DualState) -> float:
+        return rounding(state, self._probes, self.problem.sparse)
+
+    def coefficients(self, state: DualState) -> None:
+        """Not brought together: they stay with the partitions."""
+
+
+class SpreadAscent:
+    """Rounds of block ascent on partitions, for the loop.
+
+    Parameters
+    ----------
+    problem : SpreadProblem
+    rng : numpy Generator
+        For the order of the sweeps.
+    """
+
+    monotone = True
+
+    def __init__(self, problem: SpreadProblem, rng: np.random.Generator) -> None:
+        self.problem, self.crew, self.rng = problem, problem.crew, rng
+        self.sigma = 1.0 if self.crew.sequential else float(self.crew.count)
+        self.image = problem.empty_image(problem.shared.n_classes)
+        self.best_image, self.best_value, self.best_dual = self.image, math.inf, -math.inf
+        self.rounds = 0
+        self._step = 0.0
+        self._reply: Reply = {}
+
+    @property
+    def extra_columns(self) -> tuple[str, ...]:
+        """Of the trace."""
+        return ("dual",) if self.crew.moved is None else ("dual", "bytes_moved")
+
+    @property
+    def note(self) -> str:
+        """For the live display."""
+        return moved_note(self.crew.moved)
+
+    @property
+    def point(self) -> FloatArray:
+        return self.best_image
+
+    def coefficients(self) -> Any:
+        """``s_i alpha_i`` of the dual points, where the crew can bring them together."""
+        return self.crew.coefficients()
+
+    def weights_image(self) -> FloatArray:
+        """The image of the point to return."""
+        return self.best_image
+
+    def snapshot(self) -> dict[str, Any] | None:
+        """The dual points held, as arrays by name; None if some are lost at the moment."""
+        pool = self.crew.duals()
+        return None if pool is None else dict(zip(POOL, pool, strict=True))
+
+    def resume(self, arrays: dict[str, Any]) -> None:
+        """Go on from a snapshot."""
+        self.crew.restore(tuple(arrays[name] for name in POOL))
+        self._take_held()
+
+    def _exact(self, image: FloatArray) -> Reply:
+        while True:
+            try:
+                return self.crew.reduce("exact", image)
+            except LostDualsError:
+                self._reply = {}
+
+    def held(self) -> tuple[FloatArray, float]:
+        """W of the dual points that the partitions hold, from the data, and the dual less |W|²."""
+        reply = self._exact(self.image)
+        return reply["image"], reply["here"]
+
+    def _take_held(self) -> None:
+        self.image, _ = self.held()
+        self._step = 0.0
+
+    def look(self) -> Look:
+        while True:
+            try:
+                self._reply = reply = self.crew.reduce(
+                    "round",
+                    self.image,
+                    step=self._step,
+                    sigma=self.sigma,
+                    sweeps=min(2**self.rounds, _SWEEPS),
+                    seed=int(self.rng.integers(2**31)),
+                )
+                break
+            except LostDualsError:
+                self._take_held()
+        square = float(np.vdot(self.image, self.image))
+        value, dual = reply["losses"] + 0.5 * square, reply["here"] - 0.5 * square
+        if value < self.best_value:
+            self.best_value, self.best_image = value, self.image
+        self.best_dual = max(self.best_dual, dual)
+        return self._look()
+
+    def _look(self) -> Look:
+        extra = (self.best_dual,) if self.crew.moved is None else (self.best_dual, self.crew.moved)
+        return Look(self.best_value, max(self.best_value - self.best_dual, 0.0), extra=extra)
+
+    def move(self) -> Move:
+        self.rounds += 1
+        if not self._reply:  # lost on the way: look again at what is held now
+            self._step = 0.0
+            return Move(0.0, "recovery")
+        reply, change = self._reply, self._reply["image"]
+        bend = 2.0 * (reply["here"] + reply["there"] - 2.0 * reply["half"])  # of the ridge, <= 0
+        slope = reply["there"] - reply["here"] - bend - float(np.vdot(self.image, change))
+        curvature = float(np.vdot(change, change)) - 2.0 * bend
+        longest = slope / curvature if curvature > 0 else 1.0
+        self._step = min(max(longest, 0.0), 1.0)
+        if not self.crew.sequential:
+            if longest > 1.0:
+                self.sigma = max(1.0, self.sigma * max(_LOWER, 1.0 / longest))
+            elif longest < _SHORT:
+                self.sigma = min(float(self.crew.count), self.sigma * _RAISE)
+        self.image = self.image + self._step * change
+        return Move(self._step, "round")
+
+    def certify(self, point: FloatArray) -> Look:
+        """P of the point and D of the dual points held, both from the data in float64."""
+        reply = self._exact(point)
+        self.best_image, self.image = point, reply["image"]
+        self.best_value = reply["losses"] + 0.5 * float(np.vdot(point, point))
+        self.best_dual = reply["here"] - 0.5 * float(np.vdot(reply["image"], reply["image"]))
+        return self._look()

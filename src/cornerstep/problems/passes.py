@@ -1,0 +1,266 @@
+"""A pass over the rows: the map-reduce that every method on all examples at once is made of.
+
+Whoever *holds* the rows (examples, labels, scales and, where they are kept, dual points) answers a
+pass.  Given the weights W it finds the vertices U that the scores ``W'x_i`` point to and gives back
+reductions only: the image ``W(U) = sum_i s_i x_i u_i'``, ``l(U) = sum_i s_i <Delta_i, beta_i>``,
+the losses, and what inner products of dual points need.  Methods see images and numbers, never
+rows, so that they run on whatever can answer: :class:`LocalRows` here.
+
+Products of float32 data are rounded, so that a kept image is ``W(A) + E``, and ``l - 1/2 |W|²``
+need not be below the optimum.  What is subtracted is ``1/2 (|W| + e)²`` with e a bound of |E|: for
+Gaussian vectors q_1, ..., q_16 the products ``W(A) q = sum_i s_i (x_i'q) alpha_i`` are kept in
+float64, which costs 16/d of a product with the data, and ``|E|²`` is the mean of ``|E q|²``.  Five
+times its root is below |E| with a probability under 1e-8, whatever E is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from cornerstep.kernels import multiclass as kernels
+from cornerstep.problems.multiclass import MulticlassProblem
+from cornerstep.vectors import FloatArray
+
+PROBES, SAFETY = 16, 5.0  # vectors q, and the multiple of the error that they measure
+
+
+class DualState(NamedTuple):
+    """What is kept of dual points: their image, ``l``, and themselves where needed (else empty).
+
+    Arrays are of the kind that the holder of the rows works with, and ``alpha`` may be whatever
+    stands for dual points held elsewhere: sums and multiples of states are all that methods form.
+    """
+
+    image: Any
+    linear: float
+    alpha: Any  # one row an example, not scaled by s_i
+    probed: Any  # W(A) times the vectors q, a column each, where the image is rounded
+    steps: int = 0  # taken so far: the schedules go on from there
+
+    def towards(self, other: DualState, step: float) -> DualState:
+        """``(1 - step) self + step other``."""
+        return DualState(
+            self.image + step * (other.image - self.image),
+            self.linear + step * (other.linear - self.linear),
+            self.alpha + step * (other.alpha - self.alpha),
+            self.probed + step * (other.probed - self.probed),
+            self.steps + 1,
+        )
+
+    def shrunk(self, factor: float) -> DualState:
+        """The weights of a primal point, shorter; its ``l`` means nothing."""
+        return self._replace(image=factor * self.image, linear=0.0, alpha=factor * self.alpha)
+
+
+class Pass(NamedTuple):
+    """What a pass gives back.
+
+    ``primal`` and ``state`` are those that it was made at: the given ones, unless rows were lost
+    and are held anew.
+    """
+
+    primal: DualState
+    state: DualState
+    corner: DualState  # the vertices U
+    losses: float  # sum s_i Phi_mu(W'x_i)
+    vertex_losses: float  # sum s_i Phi(W'x_i + mu alpha_i), where Frank-Wolfe looks for vertices
+
+
+class Rows(Protocol):
+    """Who holds the rows, as the batch methods see it."""
+
+    @property
+    def moved(self) -> int | None:
+        """Bytes moved between machines so far; None on one machine."""
+
+    def nothing(self) -> DualState:
+        """The state of dual points 0."""
+
+    def corner(self, primal: DualState, state: DualState, *, nearest: bool) -> Pass:
+        """A pass at the weights of ``primal`` and the dual points of ``state``.
+
+        With smoothing the vertex is sought at ``W'x_i + mu alpha_i``, or with ``nearest`` it is the
+        dual point that attains the envelope at ``W'x_i``.
+        """
+
+    def losses(self, image: Any) -> float:
+        """``sum_i s_i Phi_mu(W'x_i)`` from the data, in float64."""
+
+    def square(self, state: DualState) -> float:
+        """``|W|²``."""
+
+    def ridge(self, alpha: Any) -> float:
+        """``mu sum_i s_i |alpha_i|²``."""
+
+    def inner(self, states: Sequence[DualState], other: DualState) -> FloatArray:
+        """``<W, W'> + mu sum_i s_i <alpha_i, alpha_i'>`` of each state with another."""
+
+    def error(self, state: DualState) -> float:
+        """A bound of the rounding of the state's image; 0 in float64."""
+
+    def coefficients(self, state: DualState) -> Any:
+        """``s_i alpha_i``, one row an example, where they are kept; else None."""
+
+
+def keeps_duals(problem: MulticlassProblem) -> bool:
+    """Whether the dual points themselves are needed."""
+    return bool(problem.smoothing) or problem.examples.kernel
+
+
+class Probes:
+    """Random vectors that measure the rounding of an image: none where it is in float64."""
+
+    def __init__(self, problem: MulticlassProblem) -> None:
+        examples = problem.examples
+        count = 0 if examples.data.dtype == np.float64 else PROBES
+        shape = examples.empty_image(count).shape
+        self.image: FloatArray = np.random.default_rng(0).standard_normal(shape)
+        self.products = np.empty((examples.n, count))  # x_i'q
+        if count:
+            for block in problem.blocks():
+                self.products[block] = examples.scores(block, self.image, exact=True)
+        self._sparse = examples.sparse
+
+    def error(self, state: DualState) -> float:
+        """A bound of |E| of the state's image."""
+        return rounding(state, self.image, self._sparse)
+
+
+def rounding(state: DualState, probes: FloatArray, sparse: bool) -> float:
+    """A bound of |E| from the probed products of a state; 0 without probes."""
+    if not probes.size:
+        return 0.0
+    of_image = state.image.T @ probes if sparse else state.image @ probes.T
+    return SAFETY * float(np.linalg.norm(of_image - state.probed)) / math.sqrt(PROBES)
+
+
+class Gathering:
+    """Dual points, block after block, on the way to their state."""
+
+    def __init__(self, problem: MulticlassProblem, probes: Probes) -> None:
+        self.problem, self.probes = problem, probes
+        n = problem.examples.n if keeps_duals(problem) else 0
+        self.alpha = np.zeros((n, problem.n_classes))
+        self.image = problem.examples.empty_image(problem.n_classes)
+        self.probed = np.zeros((problem.n_classes, probes.products.shape[1]))
+        self.linear = 0.0
+
+    def add(self, block: slice, alpha: FloatArray) -> None:
+        """Add the dual points of the examples of ``block`` to all but ``linear``."""
+        if self.alpha.size:
+            self.alpha[block] = alpha
+        coefficients = self.problem.scales[block, None] * alpha
+        self.problem.examples.add_image(self.image, block, coefficients)
+        if self.probed.size:
+            self.probed += coefficients.T @ self.probes.products[block]
+
+    def state(self) -> DualState:
+        """What has been gathered."""
+        return DualState(self.image, self.linear, self.alpha, self.probed)
+
+
+class LocalRows:
+    """The rows of a problem in the memory of this process, as NumPy and compiled kernels see them.
+
+    Parameters
+    ----------
+    problem : MulticlassProblem
+    """
+
+    moved: int | None = None
+
+    def __init__(self, problem: MulticlassProblem) -> None:
+        self.problem = problem
+        self._probes = Probes(problem)
+
+    def nothing(self) -> DualState:
+        return Gathering(self.problem, self._probes).state()
+
+    def gathered(self, alpha: FloatArray) -> DualState:
+        """The state of these dual points, from the data."""
+        problem = self.problem
+        gathering = Gathering(problem, self._probes)
+        for block in problem.blocks():
+            deltas = problem.loss.rows(block).deltas(problem.labels[block], problem.n_classes)
+            gathering.add(block, alpha[block])
+            gathering.linear -= float(np.vdot(problem.scales[block, None] * alpha[block], deltas))
+        return gathering.state()
+
+    def corner(self, primal: DualState, state: DualState, *, nearest: bool) -> Pass:
+        problem, examples = self.problem, self.problem.examples
+        gathering = Gathering(problem, self._probes)
+        losses = vertex_losses = 0.0
+        for block in problem.blocks():
+            scores = examples.scores(block, primal.image)
+            loss, labels = problem.loss.rows(block), problem.labels[block]
+            scales = problem.scales[block]
+            if problem.smoothing and nearest:
+                corner = loss.dual_point(scores, labels, problem.smoothing)
+                deltas = loss.deltas(labels, problem.n_classes)
+                weight = scales[:, None] * corner
+                losses -= float((weight * (scores + deltas)).sum())
+                losses -= 0.5 * problem.smoothing * float((weight * corner).sum())
+                gathering.linear -= float((weight * deltas).sum())
+            else:
+                here = state.alpha[:0]
+                if problem.smoothing:
+                    losses += float(problem.block_losses(block, scores).sum())
+                    here = state.alpha[block]
+                corner = scores  # overwritten
+                part, costs = kernels.corners(corner, block.start, problem.record, here)
+                vertex_losses += part
+                gathering.linear += costs
+            gathering.add(block, corner)
+        losses = losses if problem.smoothing else vertex_losses
+        return Pass(primal, state, gathering.state(), losses, vertex_losses)
+
+    def losses(self, image: FloatArray) -> float:
+        return self.problem.losses(image)
+
+    def square(self, state: DualState) -> float:
+        if self.problem.examples.kernel:
+            return float(np.vdot(self.problem.scales[:, None] * state.alpha, state.image.T))
+        return float(np.vdot(state.image, state.image))
+
+    def ridge(self, alpha: FloatArray) -> float:
+        if not self.problem.smoothing:
+            return 0.0
+        return self.problem.smoothing * float(self.problem.scales @ (alpha**2).sum(axis=1))
+
+    def inner(self, states: Sequence[DualState], other: DualState) -> FloatArray:
+        problem = self.problem
+        weighted = problem.scales[:, None] * other.alpha if keeps_duals(problem) else other.alpha
+        image = weighted.T if problem.examples.kernel else other.image
+        out = np.empty(len(states))
+        for k, state in enumerate(states):
+            out[k] = np.vdot(state.image, image)
+            if problem.smoothing:
+                out[k] += problem.smoothing * np.vdot(state.alpha, weighted)
+        return out
+
+    def error(self, state: DualState) -> float:
+        return self._probes.error(state)
+
+    def coefficients(self, state: DualState) -> FloatArray | None:
+        return self.problem.scales[:, None] * state.alpha if keeps_duals(self.problem) else None
+
+
+def rows_of(problem: MulticlassProblem) -> Rows:
+    """Who holds the rows of a problem: decided by the kind of its examples."""
+    return LocalRows(problem)
+
+
+def moved_note(moved: int | None) -> str:
+    """How much has been moved, for people."""
+    if moved is None:
+        return ""
+    size = float(moved)
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.3g} {unit} moved"
+        size /= 1000
+    return f"{size:.3g} TB moved"

@@ -1,0 +1,75 @@
+"""Partitions that are blocks of rows on disk, read one after the other.
+
+Memory holds W a few times, the labels, one block and the dual points of all rows: for the block
+method a few classes an example, for the batch methods nothing unless there is smoothing.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from cornerstep.problems.partitions import Partition, Reply, Shared, joined, split, total
+from cornerstep.streaming import Rows
+from cornerstep.vectors import FloatArray, IntArray
+
+
+class StreamCrew:
+    """A crew of one: every task is a pass over the rows on disk.
+
+    Parameters
+    ----------
+    rows : Rows
+    labels : array of int of shape (n,)
+    scales : array of shape (n,)
+    shared : Shared
+        Costs of single examples are for all n.
+    """
+
+    sequential = True
+    count = 1
+    moved: int | None = None
+
+    def __init__(self, rows: Rows, labels: IntArray, scales: FloatArray, shared: Shared) -> None:
+        self._rows, self._labels, self._scales, self._shared = rows, labels, scales, shared
+        bounds = rows.starts.tolist()
+        self._slices = [slice(*pair) for pair in pairwise(bounds)]
+        self._parts = [Partition() for _ in self._slices]
+
+    def reduce(self, task: str, image: FloatArray, **arguments: Any) -> Reply:
+        reply: Reply | None = None
+        parts = zip(self._parts, self._slices, self._rows.blocks(), strict=True)
+        for part, block, X in parts:
+            shared = self._shared._replace(loss=self._shared.loss.rows(block))
+            problem = shared.problem(X, self._labels[block], self._scales[block])
+            if task == "round" and reply is not None:
+                arguments["current"] = image + reply["image"]
+            answer = getattr(part, task)(problem, image, **arguments)
+            part.forget_rows()
+            reply = answer if reply is None else total((reply, answer))
+        assert reply is not None
+        return reply
+
+    def coefficients(self) -> Any:
+        m = self._shared.n_classes
+        return sp.vstack(
+            [
+                part.coefficients(self._labels[block], self._scales[block], m)
+                for part, block in zip(self._parts, self._slices, strict=True)
+            ],
+            "csr",
+        )
+
+    def duals(self) -> tuple[Any, ...]:
+        return joined([part.pool for part in self._parts if part.pool is not None])
+
+    def restore(self, pool: tuple[Any, ...]) -> None:
+        pools = split(pool, np.diff(self._rows.starts))
+        for part, own in zip(self._parts, pools, strict=True):
+            part.restore(own)
+
+    def close(self) -> None:
+        pass
