@@ -16,8 +16,8 @@ What is shared by the functions here:
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from cornerstep.kernels.compiling import inside, kernel
 from cornerstep.kernels.projection import project
 
 DENSE, CSR, GRAM = 0, 1, 2
@@ -26,7 +26,7 @@ DENSE, CSR, GRAM = 0, 1, 2
 _FAST = {"reassoc", "contract", "nsz", "arcp"}
 
 
-@njit(cache=True)
+@inside()
 def cost(costs, mode, i, y, j):
     """Delta_j of example i with label y: 1 (mode 0), ``costs[y, j]`` (1) or ``costs[i, j]`` (2)."""
     if mode == 0:
@@ -34,7 +34,7 @@ def cost(costs, mode, i, y, j):
     return costs[y, j] if mode == 1 else costs[i, j]
 
 
-@njit(cache=True)
+@inside()
 def is_whole(whole):
     """The family as a bool."""
     if whole is None:
@@ -42,7 +42,7 @@ def is_whole(whole):
     return whole
 
 
-@njit(cache=True, fastmath=_FAST)
+@inside(fastmath=_FAST)
 def read(rows, image, i, classes, out):
     """``out[a] = <x_i, w_classes[a]>``."""
     kind, matrix, indptr, indices, values = rows
@@ -65,7 +65,7 @@ def read(rows, image, i, classes, out):
             out[a] = image[classes[a], i]
 
 
-@njit(cache=True, fastmath=_FAST)
+@inside(fastmath=_FAST)
 def add(rows, image, i, classes, amounts):
     """``w_classes[a] += amounts[a] x_i``."""
     kind, matrix, indptr, indices, values = rows
@@ -84,7 +84,7 @@ def add(rows, image, i, classes, amounts):
                     w[k] += amount * x[k]
 
 
-@njit(cache=True)
+@inside()
 def widest(starts):
     """The largest number of classes in the pool of one example."""
     most = 0
@@ -93,7 +93,7 @@ def widest(starts):
     return most
 
 
-@njit(cache=True)
+@kernel()
 def sweep(order, rows, image, pool, problem, gains):
     """Solve the blocks of the examples in ``order`` exactly, one after the other.
 
@@ -158,7 +158,7 @@ def sweep(order, rows, image, pool, problem, gains):
             gains[position] = scales[i] * (linear - 0.5 * own * square - 0.5 * mu * drift)
 
 
-@njit(cache=True, fastmath=_FAST)
+@kernel(fastmath=_FAST)
 def scan(scores, first, pool, problem, most, found, n_found, losses, slopes):
     """Look at all classes of examples ``first, first + 1, ...`` with the given rows of scores.
 
@@ -247,7 +247,7 @@ def scan(scores, first, pool, problem, most, found, n_found, losses, slopes):
         n_found[i] = k
 
 
-@njit(cache=True)
+@kernel()
 def repool(pool, found, n_found):
     """A new pool: classes with weight, then those found; the rest leaves."""
     starts, classes, beta = pool
@@ -273,7 +273,7 @@ def repool(pool, found, n_found):
     return fresh, new_classes, new_beta
 
 
-@njit(cache=True)
+@kernel()
 def dual_terms(pool, problem):
     """``sum_i s_i (<Delta_i, beta_i> - mu/2 |alpha_i|²)``: the dual without ``-1/2 |W|²``."""
     starts, classes, beta = pool
@@ -290,7 +290,7 @@ def dual_terms(pool, problem):
     return total
 
 
-@njit(cache=True)
+@kernel()
 def pool_square(rows, image, pool, problem):
     """``|W|² = sum_i s_i <alpha_i, scores_i>``."""
     starts, classes, beta = pool
@@ -313,7 +313,7 @@ def pool_square(rows, image, pool, problem):
     return total
 
 
-@njit(cache=True, fastmath=_FAST)
+@kernel(fastmath=_FAST)
 def corners(scores, first, problem, alpha):
     """Turn rows of scores into the vertices ``u_i = (1'beta) e_y - beta`` that they point to.
 

@@ -7,13 +7,13 @@ Records (``rows``, ``image``, ``pool``, ``problem``) are those of
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from cornerstep.kernels.compiling import inside, kernel
 from cornerstep.kernels.multiclass import add, cost, is_whole, read, widest
 from cornerstep.kernels.projection import project
 
 
-@njit(cache=True)
+@inside()
 def _label_weight(sorted_beta, count, rho, whole):
     """For the *whole* family: the scale s of beta and the weight ``s R - sum beta`` of the label.
 
@@ -40,7 +40,7 @@ def _label_weight(sorted_beta, count, rho, whole):
     return s, s * largest - total
 
 
-@njit(cache=True)
+@kernel()
 def tangents(examples, pool, problem, firsts, members, owners, radial):
     """Directions that stay on the current face: groups of entries that trade weight.
 
@@ -120,7 +120,7 @@ def tangents(examples, pool, problem, firsts, members, owners, radial):
     return groups
 
 
-@njit(cache=True)
+@inside()
 def onto_face(faces, v):
     """Project v onto the face: less its mean in each group, plus its radial part."""
     groups, firsts, members, owners, radial = faces
@@ -142,7 +142,7 @@ def onto_face(faces, v):
                 v[k] += dot * radial[k]
 
 
-@njit(cache=True)
+@inside()
 def _names(group, firsts, members, owners, classes, labels, named):
     """The classes of a group, in the order of its members."""
     count = firsts[group + 1] - firsts[group]
@@ -152,7 +152,7 @@ def _names(group, firsts, members, owners, classes, labels, named):
     return count
 
 
-@njit(cache=True)
+@kernel()
 def proximal(examples, rows, image, pool, problem, damping, fresh):
     """The proximal dual points at the weights of ``image``, beta being the centre.
 
@@ -196,7 +196,7 @@ def proximal(examples, rows, image, pool, problem, damping, fresh):
     return total
 
 
-@njit(cache=True)
+@kernel()
 def tangent_product(faces, rows, pool, problem, image, v, adding):
     """Add the image of ``v`` on the members of all groups to ``image``, or the other way round:
 
@@ -216,7 +216,7 @@ def tangent_product(faces, rows, pool, problem, image, v, adding):
         onto_face(faces, v)
 
 
-@njit(cache=True)
+@kernel()
 def tangent_hessian(faces, examples, pool, problem, ridge, hessian):
     """Add ``sum_i s_i/ridge P_i (x) x_i x_i'`` to the lower blocks of ``hessian``.
 
@@ -262,7 +262,7 @@ def tangent_hessian(faces, examples, pool, problem, ridge, hessian):
                             line[v] += share * x[v]
 
 
-@njit(cache=True)
+@kernel()
 def tangent_gradient(faces, pool, problem, out):
     """The dual's gradient in ``s_i alpha_i`` on the face: ``-(scores + Delta + mu alpha)``.
 
@@ -288,7 +288,7 @@ def tangent_gradient(faces, pool, problem, out):
         out[k] = -out[k] - shift[k]
 
 
-@njit(cache=True)
+@kernel()
 def tangent_step(faces, rows, image, pool, problem, v, step):
     """``alpha_i <- project(alpha_i + step v_i / s_i)`` for every example with a group."""
     groups, firsts, members, owners, radial = faces
@@ -329,7 +329,7 @@ def tangent_step(faces, rows, image, pool, problem, v, step):
         add(rows, image, i, named[: count + 1], amounts[: count + 1])
 
 
-@njit(cache=True)
+@kernel()
 def tangent_scale(faces, pool, problem, factor, power, v, entries):
     """``v *= factor * s_i^power``; the dual coordinates of that go to ``entries`` of the pool."""
     groups, firsts, members, owners, radial = faces
@@ -343,7 +343,7 @@ def tangent_scale(faces, pool, problem, factor, power, v, entries):
                 entries[members[k]] = -v[k] / s
 
 
-@njit(cache=True)
+@kernel()
 def pool_add(examples, rows, pool, problem, image):
     """Add the image of the pool's dual points of some examples to ``image``."""
     starts, classes, beta = pool

@@ -22,13 +22,15 @@ the size of c.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from cornerstep.kernels.compiling import inside, kernel
 
 _EPS = 2.0**-52
 
 # A caller compiled with fastmath would hand it on, through the cache to every other caller, and
 # sums in another order undo the care taken with differences.
-_exactly = njit(cache=True, fastmath=False)
+_exactly = kernel(fastmath=False)
+_exactly_inside = inside(fastmath=False)
 
 
 @_exactly
@@ -53,7 +55,7 @@ def sort_decreasing(values, order):
         stride //= 3
 
 
-@_exactly
+@_exactly_inside
 def _gap(values, place, b_y, a, b):
     """Entry a less entry b; the label's, at ``place``, is kept without its ``- b_y``."""
     if a == place:
@@ -63,7 +65,7 @@ def _gap(values, place, b_y, a, b):
     return values[a] - values[b]
 
 
-@_exactly
+@_exactly_inside
 def _pool(values, place, b_y, rho, scale, offsets, starts):
     """Pool adjacent violators: the decreasing sequence nearest to ``values - scale rho``.
 
@@ -95,7 +97,7 @@ def _pool(values, place, b_y, rho, scale, offsets, starts):
     return pools
 
 
-@_exactly
+@_exactly_inside
 def _project_simplex(c, b_y, cap, beta, ordered):
     """Both families with one weight: ``beta >= 0, sum beta <= cap``.
 
@@ -135,7 +137,7 @@ def _project_simplex(c, b_y, cap, beta, ordered):
         beta[j] = max(0.0, (c[j] - largest) - t)
 
 
-@_exactly
+@_exactly_inside
 def project_each(c, b_y, rho, beta, scratch, order, starts):
     """Project for the *each* family; ``scratch`` has two rows as long as c.
 
@@ -190,7 +192,7 @@ def project_each(c, b_y, rho, beta, scratch, order, starts):
         beta[order[j]] = max(0.0, min(above[j] - t, most[j]))
 
 
-@_exactly
+@_exactly_inside
 def _whole_slope(s, c, b_y, rho, order, values, offsets, starts):
     """``h'(s)/2``, its derivative and its size before cancellation, the label's place, the pools.
 
@@ -231,7 +233,7 @@ def _whole_slope(s, c, b_y, rho, order, values, offsets, starts):
     return slope, curvature + rest * rest / count, size, place, pools
 
 
-@_exactly
+@_exactly_inside
 def project_whole(c, b_y, rho, beta, scratch, order, starts):
     """Project for the *whole* family; ``scratch`` has two rows one longer than c.
 
@@ -292,7 +294,7 @@ def project_whole(c, b_y, rho, beta, scratch, order, starts):
         end = start
 
 
-@_exactly
+@_exactly_inside
 def project(c, b_y, rho, whole, beta, scratch, order, starts):
     """Project for the family *whole* or not; ``whole`` is None where rho has one weight.
 

@@ -52,9 +52,10 @@ _IMPATIENCE, _SHORT_PACE = 40, 3  # the same where W is small
 _FINEST = 1e-15  # no run gets to a smaller relative gap
 _EFFORT = (10, 5, 100)  # conjugate gradient steps of a second-order step: at first, least, most;
 _WORTH = 0.2  # more of them if they gain this share of what the sweeps do, fewer otherwise:
-_MORE, _FEWER = 1.5, 0.8
+_MORE, _FEWER = 1.5, 0.8  # where even the fewest gain less, the next rounds do without
 _NEWTON = (3, 10)  # Newton steps of a proximal step: at first (one more each time), at most
 _DAMPING = (0.4, 2.0)  # factors on the damping after a step most of the way, and otherwise
+_LEAST_DAMPING = 1e-8  # of what it is at first
 _SINGLE = 1e-4  # float32 data serve until the relative gap is this small ...
 _STALE = 10  # ... or does not fall for so many rounds
 
@@ -89,13 +90,14 @@ class BlockAscent:
         n = problem.examples.n
         nothing = np.zeros(n + 1, np.int64), np.empty(0, np.int32), np.empty(0)
         self.pool = nothing if state is None else state
-        self.image = problem.examples.image(self.coefficients())
+        self.image = problem.examples.empty_image(problem.n_classes)
+        if state is not None:
+            self.image = problem.examples.image(self.coefficients())
         self.best_image, self.best_pool = self.image, self.pool
         self.best_value = np.inf
         self.sweeps = self.rounds = 0
         self._extra_classes = min(problem.loss.rho.size + _EXTRA, problem.n_classes)
-        self._found = np.empty((n, self._extra_classes), np.int32)
-        self._n_found = np.zeros(n, np.int64)
+        self._found, self._n_found = self._nothing_found()
         self._dual = 0.0
         self._gap, self._slow, self._stale, self._seconds = np.inf, False, 0, 0
         self._enough = _ENOUGH
@@ -103,7 +105,9 @@ class BlockAscent:
         self._effort = float(_EFFORT[0])
         self._gaps: list[float] = []
         self._round_cost = self._step_cost = 0.0  # in looks, of a round of sweeps and of a CG step
+        self._pause = self._rest = 0  # rounds without a second-order step: last time, from now on
         self._damping = 1e-2 * float((problem.scales * problem.examples.norms).mean())
+        self._least_damping = _LEAST_DAMPING * self._damping
 
     @property
     def point(self) -> Any:
@@ -135,15 +139,18 @@ class BlockAscent:
     def _coefficients(self, pool: tuple[Any, ...]) -> Any:
         starts, classes, beta = pool
         problem = self.problem
-        examples = np.repeat(np.arange(problem.examples.n), np.diff(starts))
+        n = problem.examples.n
+        examples = np.repeat(np.arange(n), np.diff(starts))
         amounts = problem.scales[examples] * beta
-        totals = np.bincount(examples, weights=amounts, minlength=problem.examples.n)
-        rows = np.concatenate([examples, np.arange(problem.examples.n)])
-        columns = np.concatenate([classes, problem.labels])
-        entries = np.concatenate([-amounts, totals])
-        shape = (problem.examples.n, problem.n_classes)
-        out = sp.csr_array((entries, (rows, columns)), shape=shape)
+        ends = starts + np.arange(n + 1)  # each example's label follows its other classes
+        others, own = np.arange(beta.size) + examples, ends[1:] - 1
+        columns, entries = np.empty(ends[-1], np.int32), np.empty(ends[-1])
+        columns[others], columns[own] = classes, problem.labels
+        entries[others] = -amounts
+        entries[own] = np.bincount(examples, weights=amounts, minlength=n)
+        out = sp.csr_array((entries, columns, ends), shape=(n, problem.n_classes))
         out.eliminate_zeros()
+        out.sort_indices()
         return out
 
     def weights_image(self) -> FloatArray:
@@ -153,7 +160,17 @@ class BlockAscent:
     def _dual_value(self) -> float:
         return dual_value(self.problem, self.image, self.pool)
 
-    def look(self) -> Look:
+    def _nothing_found(self) -> tuple[IntArray, IntArray]:
+        n = self.problem.examples.n
+        return np.empty((n, self._extra_classes), np.int32), np.zeros(n, np.int64)
+
+    def _scan(
+        self, image: FloatArray, found: IntArray, n_found: IntArray, *, exact: bool = False
+    ) -> tuple[FloatArray, FloatArray]:
+        """``s_i Phi_mu`` at the weights of ``image``, and its slope as these get longer.
+
+        Writes the classes that may join each pool to ``found`` and how many to ``n_found``.
+        """
         examples, record = self.problem.examples, self.problem.record
         losses, slopes = np.empty(examples.n), np.empty(examples.n)
         zero = self.pool[1].size == 0  # then W = 0
@@ -161,13 +178,21 @@ class BlockAscent:
             if zero:
                 scores = np.zeros((block.stop - block.start, self.problem.n_classes))
             else:
-                scores = examples.scores(block, self.image)
+                scores = examples.scores(block, image, exact=exact)
             if self.problem.smoothing:
                 losses[block] = self.problem.block_losses(block, scores)
             kernels.scan(
                 scores, block.start, self.pool, record,
-                self._extra_classes, self._found, self._n_found, losses, slopes,
+                self._extra_classes, found, n_found, losses, slopes,
             )  # fmt: skip
+        return losses, slopes
+
+    def _losses(self, image: FloatArray) -> float:
+        """``sum_i s_i Phi_mu`` in float64."""
+        return float(self._scan(image, *self._nothing_found(), exact=True)[0].sum())
+
+    def look(self) -> Look:
+        losses, slopes = self._scan(self.image, self._found, self._n_found)
         square = squared_norm(self.problem, self.image, self.pool)
         value = float(losses.sum()) + 0.5 * square
         self._dual = self._dual_value()
@@ -183,7 +208,7 @@ class BlockAscent:
         if promised - self._dual > _PROMISE * (self.best_value - self._dual):
             return
         image = scale * self.image
-        value = self.problem.losses(image) + 0.5 * scale**2 * square
+        value = self._losses(image) + 0.5 * scale**2 * square
         if value < self.best_value:
             starts, classes, beta = self.pool
             self.best_value, self.best_image = value, image
@@ -218,7 +243,10 @@ class BlockAscent:
         self.pool = kernels.repool(self.pool, self._found, self._n_found)
         active = np.flatnonzero(np.diff(self.pool[0]))
         # sweeps last: they leave a W that is better for P than a second-order step does
-        kind = self._second_order(active) if self._slow else "sweeps"
+        kind = "sweeps"
+        if self._slow and self._rest == 0:
+            kind = self._second_order(active)
+        self._rest = max(0, self._rest - (kind == "sweeps"))
         self._sweep(active)
         self.rounds += 1
         return Move(1.0, kind)
@@ -275,7 +303,10 @@ class BlockAscent:
             self.image, self.pool = image, (*self.pool[:2], beta)
         pays = self._dual_value() - before > _WORTH * self._gain
         self._effort = np.clip(self._effort * (_MORE if pays else _FEWER), *_EFFORT[1:])
+        self._pause = 2 * self._pause + 1 if self._effort == _EFFORT[1] and not pays else 0
+        self._rest = self._pause
         self._damping *= _DAMPING[0] if step > 0.5 else _DAMPING[1]
+        self._damping = max(self._damping, self._least_damping)
         self._seconds += 1
         return kind
 
@@ -284,15 +315,11 @@ class BlockAscent:
         problem = self.problem
         self.image = problem.examples.image(self.coefficients())
         self._dual = self._dual_value()
-        candidates = [(self._primal_value(self.image, self.pool), self.image.copy(), self.pool)]
-        if self.best_pool is not self.pool:
-            best = problem.examples.image(self.weights_coefficients())
-            candidates.append((self._primal_value(best, self.best_pool), best, self.best_pool))
-        self.best_value, self.best_image, self.best_pool = min(candidates, key=lambda c: c[0])
+        same = self.best_pool is self.pool
+        best = self.image.copy() if same else problem.examples.image(self.weights_coefficients())
+        square = squared_norm(problem, best, self.best_pool)
+        self.best_image, self.best_value = best, self._losses(best) + 0.5 * square
         return self._look()
-
-    def _primal_value(self, image: FloatArray, pool: tuple[Any, ...]) -> float:
-        return self.problem.losses(image) + 0.5 * squared_norm(self.problem, image, pool)
 
 
 def _longer(square: float, losses: FloatArray, slopes: FloatArray) -> tuple[float, float]:
