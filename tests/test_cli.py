@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_iris
+from sklearn.datasets import load_digits, load_iris
 
 import cornerstep
 from cornerstep.cli.app import run
@@ -237,6 +238,23 @@ def test_help_shows_an_example(command):
         assert code == 0
         assert f"Example: cornerstep {name}" in " ".join(text.split())
     assert command("--version")[1].strip() == cornerstep.__version__
+
+
+def test_the_examples_of_the_help_run(command, folder):
+    """Each as it stands in the help, on a few digits."""
+    images, digits = load_digits(n_class=10, return_X_y=True)
+    heading = ",".join([*(f"pixel{k}" for k in range(64)), "digit"])
+    rows = [",".join(map(str, [*x.tolist(), y])) for x, y in zip(images, digits, strict=True)]
+    for name, some in (("digits", rows[:300]), ("new", rows[300:310]), ("test", rows[310:400])):
+        (folder / f"{name}.csv").write_text("\n".join([heading, *some]))
+    for name in ["fit", "path", "predict", "evaluate", "inspect", "certify", "convert", "export"]:
+        text = " ".join(command(f"{name} --help")[1].replace("\u2502", " ").split())
+        example = text.partition("Example: cornerstep ")[2]
+        line = re.split(r" Ctrl-C | \u256d| > ", example)[0]
+        code, _, err = command(line)
+        assert code == 0, (line, err)
+    assert (folder / "digits.onnx").exists()
+    assert "<svg" in (folder / "report.html").read_text(encoding="utf-8")
 
 
 # -- what can go wrong ---------------------------------------------------------------------------

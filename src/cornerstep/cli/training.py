@@ -79,8 +79,8 @@ def fit(
 ) -> None:
     """Train a model and prove how good it is.
 
-    Example: cornerstep fit digits.csv --target digit --loss top-k -k 3 --holdout 0.2
-    -o digits.cornerstep --report report.html
+    Example: cornerstep fit digits.csv --target digit --loss top-k -k 3
+    --holdout 0.2 -o digits.cornerstep --report report.html
 
     Ctrl-C stops training and keeps the best model so far.
     """
