@@ -493,6 +493,8 @@ def test_interrupt_keeps_the_model():
         ({"tol": -1}, "tol must be a number >= 0"),
         ({"check_every": 0}, "check_every must be an integer >= 1, got 0"),
         ({"cache_passes": 1.5}, "cache_passes must be an integer >= 0"),
+        ({"averaging": "yes"}, "averaging must be True or False, got 'yes'"),
+        ({"n_jobs": 0}, "n_jobs must be None or an integer other than 0, got 0"),
         ({"radius": 1.0}, "radius needs solver='extragradient'"),
         ({"solver": "subgradient", "sampling": "gap"}, "sampling must be 'permuted'"),
     ],
