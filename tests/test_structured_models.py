@@ -125,7 +125,13 @@ CHAIN_X, CHAIN_Y = chains(n=4)
         ([np.ones((2, 3))], [[[0, 1], [1]]], r"Y\[0\] must be a sequence of labels"),
         ([np.ones((2, 3))], [[0, 1], [1]], "as many"),
         ([], [], "at least one"),
-        ([(np.ones((2, 3)), [1.0, -1.0])], [[0, 1]], r"X\[0\] must have a node weight >= 0"),
+        (
+            [(np.ones((2, 3)), [1.0, -1.0])],
+            [[0, 1]],
+            "got -1.0 at node 1",
+        ),
+        ([(np.ones((2, 3)), [1.0, np.inf])], [[0, 1]], r"X\[0\] must have finite node weights"),
+        ([(np.ones((2, 3)), [1.0])], [[0, 1]], "a node weight for each of its 2"),
     ],
 )
 def test_chain_input_errors(X, Y, message):
@@ -144,6 +150,8 @@ def test_unseen_labels():
         _fit(MulticlassModel(), X, y).score(X[:1], [9])
     with pytest.raises(ValueError, match="0 and 1"):
         _fit(MultilabelModel(), X, np.full((len(X), 2), 2))
+    with pytest.raises(ValueError, match=r"^[^\n]{0,100} got 2$"):
+        _fit(MultilabelModel(), X, np.full((len(X), 20), 2))
     X, Y = graphs(n=3)
     with pytest.raises(ValueError, match=r"Y\[0\] has the label 5"):
         _fit(GraphModel(labels=[0, 1]), X, [np.full_like(y, 5) for y in Y])

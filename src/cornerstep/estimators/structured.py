@@ -242,6 +242,13 @@ class StructuredSVC(CertifiedDisplay, BaseEstimator):
         for name, (count, low) in least.items():
             if not (isinstance(count, Integral) and count >= low):
                 raise ValueError(f"{name} must be an integer >= {low}, got {count!r}")
+        flags = {"averaging": self.averaging, "warm_start": self.warm_start, "debug": self.debug}
+        for name, flag in flags.items():
+            if not isinstance(flag, (bool, np.bool_)):
+                raise ValueError(f"{name} must be True or False, got {flag!r}")
+        jobs = self.n_jobs
+        if jobs is not None and not (isinstance(jobs, Integral) and jobs != 0):
+            raise ValueError(f"n_jobs must be None or an integer other than 0, got {jobs!r}")
         if self.solver == "subgradient" and self.sampling != "permuted":
             raise ValueError(
                 "sampling must be 'permuted' for solver='subgradient', whose certificate needs "

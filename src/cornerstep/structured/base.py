@@ -105,6 +105,12 @@ def as_vector(feature: Any) -> Vector:
     return np.asarray(feature, dtype=np.float64).ravel()
 
 
+def shortened(value: Any) -> str:
+    """What a value looks like, on one line of an error."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
 def items(X: Any) -> list[Any]:
     """The examples of a list, an array or a sparse matrix, as a list."""
     if sp.issparse(X):

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from cornerstep.structured.base import StructuredModel
+from cornerstep.structured.base import StructuredModel, shortened
 from cornerstep.vectors import FloatArray, SparseVector
 
 _MOST_LABELS = 32_767  # labelings are kept in 16 bits
@@ -247,9 +247,15 @@ def _matrix(x: Any, name: str) -> tuple[Any, FloatArray]:
     if weights is None:
         return features, np.ones(features.shape[0])
     weights = np.asarray(weights, dtype=np.float64)
-    if weights.shape != (features.shape[0],) or not (weights >= 0).all():
+    if weights.shape != (features.shape[0],):
         raise ValueError(
-            f"{name} must have a node weight >= 0 for each of its nodes, got {weights!r}"
+            f"{name} must have a node weight for each of its {features.shape[0]} nodes, "
+            f"got shape {weights.shape}"
+        )
+    wrong = np.flatnonzero(~((weights >= 0) & np.isfinite(weights)))
+    if wrong.size:
+        raise ValueError(
+            f"{name} must have finite node weights >= 0, got {weights[wrong[0]]} at node {wrong[0]}"
         )
     return features, weights
 
@@ -260,7 +266,7 @@ def _labels(y: Any, name: str) -> npt.NDArray[Any]:
     except ValueError:  # nested and ragged
         labels = np.empty(0, object)
     if labels.ndim != 1 or labels.dtype == object:
-        raise ValueError(f"{name} must be a sequence of labels, got {y!r}")
+        raise ValueError(f"{name} must be a sequence of labels, got {shortened(y)}")
     return labels
 
 

@@ -101,8 +101,9 @@ class GraphModel(StructuredModel):
             raise ValueError(f"{name} must have edges between nodes 0 to {len(nodes) - 1}")
         if (edges[:, 0] == edges[:, 1]).any():
             raise ValueError(f"{name} must have edges between different nodes")
-        if weights.shape != (len(nodes),) or not (weights >= 0).all():
-            raise ValueError(f"{name} must have a node weight >= 0 for each of its nodes")
+        fine = (weights >= 0) & np.isfinite(weights)
+        if weights.shape != (len(nodes),) or not fine.all():
+            raise ValueError(f"{name} must have a finite node weight >= 0 for each of its nodes")
         if not (np.isfinite(nodes).all() and np.isfinite(features).all()):
             raise ValueError(f"{name} must be finite, got NaN or infinity")
         if sized and nodes.shape[1] != self.n_features_:

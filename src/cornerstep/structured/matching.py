@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment
 
-from cornerstep.structured.base import StructuredModel
+from cornerstep.structured.base import StructuredModel, shortened
 from cornerstep.vectors import FloatArray
 
 _ENUMERABLE = 5_040
@@ -129,9 +129,13 @@ def _columns(y: Any, shape: tuple[int, ...], name: str) -> None:
     columns = np.asarray(y)
     rows = shape[0]
     if columns.shape != (rows,) or columns.dtype.kind not in "iu":
-        raise ValueError(f"{name} must be {rows} column numbers, one for each row, got {y!r}")
+        raise ValueError(
+            f"{name} must be {rows} column numbers, one for each row, got {shortened(y)}"
+        )
     if np.unique(columns).size != rows or not ((columns >= 0) & (columns < shape[1])).all():
-        raise ValueError(f"{name} must be different columns from 0 to {shape[1] - 1}, got {y!r}")
+        raise ValueError(
+            f"{name} must be different columns from 0 to {shape[1] - 1}, got {shortened(y)}"
+        )
 
 
 def _padded(scores: FloatArray) -> FloatArray:

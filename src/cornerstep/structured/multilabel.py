@@ -15,7 +15,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.sparse.csgraph import minimum_spanning_tree
 
-from cornerstep.structured.base import StructuredModel
+from cornerstep.structured.base import StructuredModel, shortened
 from cornerstep.structured.inference import Inference
 from cornerstep.vectors import FloatArray
 
@@ -161,8 +161,11 @@ def _binary(Y: Any, n_labels: int | None, name: str) -> npt.NDArray[np.int64]:
         labels = np.asarray(Y.toarray() if sp.issparse(Y) else Y)
     except ValueError:  # rows of different lengths
         labels = np.empty(0, object)
-    if labels.ndim != 2 or labels.dtype.kind not in "iubf" or not np.isin(labels, (0, 1)).all():
-        raise ValueError(f"{name} must be rows of 0 and 1, one column a tag, got {Y!r}")
+    if labels.ndim != 2 or labels.dtype.kind not in "iubf":
+        raise ValueError(f"{name} must be rows of 0 and 1, one column a tag, got {shortened(Y)}")
+    strange = labels[~np.isin(labels, (0, 1))]
+    if strange.size:
+        raise ValueError(f"{name} must be rows of 0 and 1, one column a tag, got {strange[0]}")
     if n_labels is not None and labels.shape[1] != n_labels:
         raise ValueError(f"{name} must have {n_labels} columns, got {labels.shape[1]}")
     return labels.astype(np.int64)
