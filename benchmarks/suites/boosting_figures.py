@@ -63,7 +63,13 @@ def _curve(problem: Problem, fitted: Any) -> list[tuple[int, float, _Stage]]:
     return [
         (
             int(k), float(seconds),
-            _Stage({"soft margin": -value, "test error": errors[max(at, 0)], "secondary": count}),
+            _Stage(
+                {
+                    "soft margin": -float(value),
+                    "test error": errors[max(at, 0)],
+                    "secondary": float(count),
+                }
+            ),
         )
         for k, seconds, value, at, count in zip(
             trace["iteration"], trace["seconds"], trace["value"], stage, taken, strict=True
