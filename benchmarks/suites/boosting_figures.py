@@ -120,6 +120,9 @@ def _plot(rows: list[Row], folder: Path) -> list[Path]:
                     points = [(point[across], point[measure]) for point in row.path]
                     axis.plot(*np.array(points).T, label=row.solver)
             axis.set(title=name, xlabel=across, ylabel=measure)
+            if measure == "soft margin":  # the first rounds are far below
+                low, high = axis.get_ylim()
+                axis.set_ylim(max(low, high - 0.3), high)
             if across == "seconds":
                 axis.set_xscale("log")
             else:
