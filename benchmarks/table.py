@@ -123,4 +123,4 @@ def _measure(name: str, row: Row) -> str:
         return ""
     if math.isfinite(value) and value == round(value) != 0:
         return f"{value:,.0f}"
-    return f"{value:.1e}"
+    return f"{value:.4g}" if 1e-3 <= abs(value) < 1e4 else f"{value:.1e}"

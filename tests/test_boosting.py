@@ -388,7 +388,11 @@ def test_ctrl_c_ends_all_machines_and_keeps_a_model(presses):
     clf = SoftMarginBoostingClassifier(
         "cerlpboost", nu=0.2, tol=1e-3, weak_learner=Pressing(max_depth=1), max_iter=6
     )
-    clf.fit(X, y)
+    previous = signal.signal(signal.SIGINT, signal.default_int_handler)  # background: ignored
+    try:
+        clf.fit(X, y)
+    finally:
+        signal.signal(signal.SIGINT, previous)
     assert clf.status_ is Status.INTERRUPTED
     assert len(calls) <= presses[0] + 6  # those to come were not trained
     assert clf.gap_.shape == (3,)

@@ -63,7 +63,13 @@ def _curve(problem: Problem, fitted: Any) -> list[tuple[int, float, _Stage]]:
     return [
         (
             int(k), float(seconds),
-            _Stage({"soft margin": -value, "test error": errors[max(at, 0)], "secondary": count}),
+            _Stage(
+                {
+                    "soft margin": -float(value),
+                    "test error": errors[max(at, 0)],
+                    "secondary": float(count),
+                }
+            ),
         )
         for k, seconds, value, at, count in zip(
             trace["iteration"], trace["seconds"], trace["value"], stage, taken.astype(float),
@@ -115,6 +121,9 @@ def _plot(rows: list[Row], folder: Path) -> list[Path]:
                     points = [(point[across], point[measure]) for point in row.path]
                     axis.plot(*np.array(points).T, label=row.solver)
             axis.set(title=name, xlabel=across, ylabel=measure)
+            if measure == "soft margin":  # the first rounds are far below
+                low, high = axis.get_ylim()
+                axis.set_ylim(max(low, high - 0.3), high)
             if across == "seconds":
                 axis.set_xscale("log")
             else:

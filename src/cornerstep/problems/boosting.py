@@ -36,7 +36,7 @@ SECONDARIES = ("lp", "entropic")
 
 _ADDED = 20  # hypotheses taken from one answer
 _ACCURACY = 0.2  # of the gap: how well MLPBoost's master is solved
-_EXACT = 1e-2  # of eps: how well the master of LPBoost and ERLPBoost is solved
+_EXACT = 1e-3  # of eps: how well the master of LPBoost and ERLPBoost is solved
 _NEAR = 0.05  # of the gap: from there on a master may start from the last one's weights
 _STABLE = (0.8, 0.5, 0.2)  # shares of the best distribution so far where the weak learner is asked
 _USEFUL = 0.25  # of the gap: what a further hypothesis may lack of the master's largest edge
