@@ -181,3 +181,42 @@ def test_columns_by_frequency():
     W = np.random.default_rng(0).standard_normal((9, 4))
     scores = examples.scores(slice(0, 60), W)
     assert np.allclose(scores, X @ examples.weights(W).T)
+
+
+# -- products in float64, a few rows at a time -----------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_products_by_parts(dtype, monkeypatch):
+    monkeypatch.setattr("cornerstep.problems.examples._ROWS", 7)
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 5)).astype(dtype)
+    A = sp.csr_array(rng.standard_normal((40, 3)) * (rng.random((40, 1)) < 0.5))
+    examples = Examples(X, sweeps=True)
+    image = examples.image(A)
+    assert image.dtype == np.float64
+    np.testing.assert_allclose(image, A.toarray().T @ X.astype(float), rtol=0, atol=1e-13)
+    scores = examples.scores(slice(4, 40), image, exact=True)
+    np.testing.assert_allclose(scores, X[4:].astype(float) @ image.T, rtol=0, atol=1e-12)
+    assert not examples.image(sp.csr_array((40, 3))).any()
+
+
+# -- second-order steps that do not pay ------------------------------------------------------------
+
+
+def test_steps_that_do_not_pay_get_rare(monkeypatch):
+    block = "cornerstep.problems.multiclass_block."
+    monkeypatch.setattr(block + "_WORTH", np.inf)
+    monkeypatch.setattr(block + "_EFFORT", (5, 5, 100))
+    given = draw("max-hinge", 0.0, 0)
+    problem = MulticlassProblem(
+        Examples(given.X), given.y, given.rho.size, given.loss, given.scales
+    )
+    solver = BlockAscent(problem, np.random.default_rng(0), 1e-9)
+    solver._slow = True
+    kinds = []
+    for _ in range(20):
+        solver.look()
+        kinds.append(solver.move().kind)
+    at = [k for k, kind in enumerate(kinds) if kind != "sweeps"]
+    assert at == [0, 2, 6, 14]  # pauses of 1, 3 and 7 rounds

@@ -17,6 +17,7 @@ from cornerstep.vectors import FloatArray
 
 _DENSE = 8  # products with a sparse factor pay if it has this many times fewer entries
 _LARGE = 2**20  # entries; fewer fit into caches
+_ROWS = 4096  # rows converted to float64 at a time
 _NO_POINTERS = np.empty(0, dtype=np.int32)
 
 
@@ -108,13 +109,27 @@ class Examples:
                     coefficients = coefficients.toarray()
             product = self.data.T @ coefficients
             return product.toarray(order="C") if sp.issparse(product) else product
-        return np.ascontiguousarray(coefficients.T @ self.data)
+        if not sp.issparse(coefficients):
+            return np.ascontiguousarray(coefficients.T @ self.data)
+        # only the rows that count are read, and not all of X becomes float64 at once
+        out = self.empty_image(coefficients.shape[1])
+        used = np.flatnonzero(np.diff(coefficients.indptr))
+        for start in range(0, used.size, _ROWS):
+            some = used[start : start + _ROWS]
+            out += coefficients[some].T @ self.data[some].astype(np.float64, copy=False)
+        return out
 
     def scores(self, block: slice, image: FloatArray, *, exact: bool = False) -> FloatArray:
         """Scores of the examples of ``block``, one row each: a fresh array.
 
         In the precision of the data, or with ``exact`` in float64 throughout.
         """
+        if exact and not self.sparse:
+            rows, out = self.data[block], np.empty((block.stop - block.start, image.shape[0]))
+            for start in range(0, len(out), _ROWS):
+                some = rows[start : start + _ROWS].astype(np.float64, copy=False)
+                np.dot(some, image.T, out=out[start : start + _ROWS])
+            return out
         if exact:
             rows = self.data[block].astype(np.float64, copy=False)
         else:
