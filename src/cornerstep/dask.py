@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from cornerstep.problems.multiclass import MulticlassProblem
 from cornerstep.problems.partitions import (
@@ -82,6 +83,7 @@ def fit(
     ----------
     estimator : MulticlassSVC or StructuredSVC
     X : Dask array of shape (n, d), or path of a Parquet file or a folder of them
+        Chunks may be CSR matrices.
         Workers read the row groups of a path themselves: it must be one that they all see.  For
         a StructuredSVC with solver='fw', a Dask bag of examples.
     y : Dask or NumPy array of shape (n,), or Dask bag of labelings
@@ -168,7 +170,7 @@ def pose(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[SpreadProblem,
     ]
     crew = DaskCrew(client, _placed(client, X, prepared), np.diff(starts), shared)
     problem = SpreadProblem(
-        crew, shared, n, d + bool(shared.constant), False, X.dtype == np.float32
+        crew, shared, n, d + bool(shared.constant), sp.issparse(X._meta), X.dtype == np.float32
     )
     return problem, np.ones(n, dtype=bool), X
 
@@ -247,7 +249,7 @@ def _prepared(
     X: Any, y: Any, weights: Any, classes: Any, factors: FloatArray, shared: Shared
 ) -> MulticlassProblem:
     """The rows of a chunk as they stay on a worker."""
-    if not np.isfinite(X).all():
+    if not np.isfinite(X.data if sp.issparse(X) else X).all():
         raise ValueError("X must be finite, got NaN or infinity")
     labels = np.searchsorted(classes, y)
     return shared.problem(X, labels, weights * factors[labels])

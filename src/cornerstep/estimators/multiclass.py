@@ -292,8 +292,9 @@ class MulticlassSVC(CertifiedDisplay, ClassifierMixin, BaseEstimator):
                     f"checkpoint must be None with solver={name!r} and smoothing where rows are "
                     "spread: their dual points are not brought together; solver='block' keeps one"
                 )
-            keeper = Checkpoint(self.checkpoint, solver, checkpoint_signature(problem, name))
         try:
+            if self.checkpoint is not None:
+                keeper = Checkpoint(self.checkpoint, solver, checkpoint_signature(problem, name))
             outcome = run(
                 solver,
                 stopping,
