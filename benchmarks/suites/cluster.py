@@ -2,8 +2,8 @@
 
 *strong*: the same rows on 1, 2, ... workers; *weak*: as many rows for each worker.  Each worker is
 a process of one thread and makes its own rows, of unit norm around a centre for each class, in
-chunks of 15,000.  Training goes to a proven relative gap of 1e-2, and ``fw`` does 5 iterations.  Processor seconds
-tell scaling from what else the machine does at the time.
+chunks of 15,000.  Training goes to a proven relative gap of 1e-2, and ``fw`` does 5 iterations.
+Processor seconds tell scaling from what else the machine does at the time.
 """
 
 from __future__ import annotations
