@@ -91,7 +91,7 @@ def corners(
     probed: Any,
     losses: Any,
     linears: Any,
-    warps: int = 4,
+    warps: int = 0,
 ) -> None:
     """Write the vertices of rows of scores to ``out``, which may be the scores themselves.
 
@@ -114,14 +114,18 @@ def corners(
         ``sum_i s_i u_i (x_i'q)`` is added to it.
     losses, linears : tensors of shape (n,)
         Get ``s_i Phi`` and ``s_i <Delta_i, beta_i>``, in float64.
+    warps : int
+        Of 32 threads for a row; 0 leaves the choice to the number of classes.
     """
     n, m = scores.shape
     count = rho.shape[0]
     spread = _SPREAD if math.gcd(n, _SPREAD) == 1 else 1
+    width = triton.next_power_of_2(m)
+    warps = warps or (1 if width <= 1024 else 4 if width <= 8192 else 16)
     with torch.cuda.device(scores.device):
         _corners[(n,)](
             scores, out, labels, scales, costs, rho, losses, linears, probes, probed, unit,
             spread, n, m, MODE=mode, WEIGHTS=count, WHOLE=whole, PROBES=probes.shape[1],
-            WIDTH=triton.next_power_of_2(m), HEADS=triton.next_power_of_2(count),
+            WIDTH=width, HEADS=triton.next_power_of_2(count),
             num_warps=warps,
         )  # fmt: skip

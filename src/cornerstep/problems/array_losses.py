@@ -46,7 +46,7 @@ class ArrayLoss:
     def deltas(self, block: slice, labels: Any, dtype: Any) -> Any:
         """Delta of the examples of ``block``, one row each, with 0 for the label."""
         xp = self.xp
-        own = _one_hot(xp, labels, self.n_classes)
+        own = one_hot(xp, labels, self.n_classes)
         if self.costs is None:
             return xp.astype(~own, dtype)
         rows = (
@@ -100,7 +100,7 @@ class ArrayLoss:
         xp = self.xp
         points = xp.astype(points, xp.float64)
         m = points.shape[1]
-        own = _one_hot(xp, labels, m)
+        own = one_hot(xp, labels, m)
         b = xp.take_along_axis(points, labels[:, None], axis=1)
         c = xp.where(own, -math.inf, -points)
         order = xp.argsort(c, axis=1, descending=True, stable=True)
@@ -212,7 +212,7 @@ class ArrayLoss:
         return slope, beta
 
 
-def _one_hot(xp: Any, labels: Any, n_classes: int) -> Any:
+def one_hot(xp: Any, labels: Any, n_classes: int) -> Any:
     """A row of truth values for each label."""
     return xp.arange(n_classes, device=labels.device)[None, :] == labels[:, None]
 

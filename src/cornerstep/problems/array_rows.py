@@ -29,10 +29,11 @@ from cornerstep.arrays import (
     to_numpy,
 )
 from cornerstep.losses import Loss
-from cornerstep.problems.array_losses import ArrayLoss
+from cornerstep.problems.array_losses import ArrayLoss, one_hot
 from cornerstep.problems.passes import PROBES, SAFETY, DualState, Pass
 from cornerstep.vectors import FloatArray
 
+_TOGETHER = 16  # states that are stacked for one product
 _ENTRIES, _ENTRIES_ON_GPU = 2**20, 2**26  # scores held at a time
 
 
@@ -169,19 +170,26 @@ class ArrayRows:
             self._zeros(problem.n_classes, self.products.shape[1]),
         )
 
-    def gathered(self, alpha: Any) -> DualState:
-        """The state of these dual points, from the data."""
+    def uniform(self) -> DualState:
         problem, xp = self.problem, self.xp
+        total = sum(problem.losses.weights)
         state = self.nothing()
-        linear = self._zeros()
-        image, probed = state.image, state.probed
+        image, probed, linear, points = state.image, state.probed, self._zeros(), []
         for block in problem.blocks():
-            labels = problem.labels[block]
+            labels, scales = problem.labels[block], problem.scales[block]
             deltas = problem.losses.deltas(block, labels, xp.float64)
-            coefficients = problem.scales[block][:, None] * alpha[block, :]
-            linear = linear - xp.sum(coefficients * deltas)
-            image = image + self._image(block, coefficients, False)
-            probed = probed + xp.permute_dims(coefficients, (1, 0)) @ self.products[block, :]
+            own = xp.astype(one_hot(xp, labels, problem.n_classes), xp.float64)
+            linear = linear + (total / problem.n_classes) * xp.sum(scales[:, None] * deltas)
+            # of s_i e_y alone: its entries are exact in few digits, those of s_i/m are not
+            sums = scales[:, None] * own / problem.unit
+            image = image + problem.unit * self._image(block, sums, problem.short)
+            probed = probed + problem.unit * xp.permute_dims(sums, (1, 0)) @ self.products[block, :]
+            if problem.smoothing:
+                points.append(total * (own - 1.0 / problem.n_classes))
+        image, probed = (
+            total * (part - xp.mean(part, axis=0, keepdims=True)) for part in (image, probed)
+        )
+        alpha = xp.concat(points, axis=0) if problem.smoothing else state.alpha
         return DualState(image, float(linear), alpha, probed)
 
     def corner(self, primal: DualState, state: DualState, *, nearest: bool) -> Pass:
@@ -264,15 +272,38 @@ class ArrayRows:
         return self.problem.smoothing * float(self.xp.sum(self.problem.scales * squares))
 
     def inner(self, states: Sequence[DualState], other: DualState) -> FloatArray:
-        xp, problem = self.xp, self.problem
-        numbers = [xp.sum(state.image * other.image) for state in states]
+        problem = self.problem
+        out = self._products([state.image for state in states], other.image)
         if problem.smoothing:
             weighted = problem.smoothing * problem.scales[:, None] * other.alpha
-            numbers = [
-                number + xp.sum(state.alpha * weighted)
-                for number, state in zip(numbers, states, strict=True)
-            ]
-        return to_numpy(xp.stack(numbers))
+            out = out + self._products([state.alpha for state in states], weighted)
+        return to_numpy(out)
+
+    def _products(self, arrays: Sequence[Any], other: Any) -> Any:
+        """``<array, other>`` of each array, some at a time."""
+        xp, flat = self.xp, self.xp.reshape(other, (-1,))
+        parts = [
+            xp.stack([xp.reshape(array, (-1,)) for array in arrays[k : k + _TOGETHER]]) @ flat
+            for k in range(0, len(arrays), _TOGETHER)
+        ]
+        return xp.concat(parts)
+
+    def mixture(self, states: Sequence[DualState], weights: FloatArray) -> DualState:
+        xp = self.xp
+        fields = []
+        amounts = from_numpy(weights, self.problem.examples.data)
+        for name in ("image", "alpha", "probed"):
+            arrays = [getattr(state, name) for state in states]
+            if 0 in arrays[0].shape:
+                fields.append(arrays[0])
+                continue
+            total = self._zeros(*arrays[0].shape)
+            for k in range(0, len(arrays), _TOGETHER):
+                group = xp.stack(arrays[k : k + _TOGETHER])
+                total = total + xp.tensordot(amounts[k : k + _TOGETHER], group, axes=1)
+            fields.append(total)
+        linear = float(weights @ np.array([state.linear for state in states]))
+        return DualState(fields[0], linear, fields[1], fields[2])
 
     def error(self, state: DualState) -> float:
         return SAFETY * math.sqrt(float(self.square_of_error(state.image, state.probed)) / PROBES)

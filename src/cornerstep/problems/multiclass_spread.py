@@ -22,7 +22,7 @@ import numpy as np
 from cornerstep.optimiser.loop import Look, Move
 from cornerstep.problems.multiclass_block import POOL
 from cornerstep.problems.partitions import LostDualsError, Reply, Slots, SpreadProblem, state_of
-from cornerstep.problems.passes import PROBES, DualState, Pass, moved_note, rounding
+from cornerstep.problems.passes import PROBES, DualState, Pass, mixture, moved_note, rounding
 from cornerstep.vectors import FloatArray
 
 _SWEEPS = 10  # of a round at most; 1 in the first, twice that in the second, and so on
@@ -103,6 +103,10 @@ class SpreadRows:
     def ridge(self, alpha: Any) -> float:
         return self._smoothing * alpha.square() if self._smoothing else 0.0
 
+    def uniform(self) -> DualState:
+        nothing = self.nothing()
+        return state_of(self.problem.crew.reduce("uniform", nothing.image), nothing.alpha)
+
     def inner(self, states: Sequence[DualState], other: DualState) -> FloatArray:
         if self._smoothing:
             raise ValueError(
@@ -110,6 +114,9 @@ class SpreadRows:
                 f"of all its vertices would have to be kept; got smoothing={self._smoothing!r}"
             )
         return np.array([float(np.vdot(state.image, other.image)) for state in states])
+
+    def mixture(self, states: Sequence[DualState], weights: FloatArray) -> DualState:
+        return mixture(states, weights)
 
     def error(self, state: DualState) -> float:
         return rounding(state, self._probes, self.problem.sparse)
