@@ -36,7 +36,7 @@ def cluster():
     import dask
 
     with (
-        dask.config.set({"distributed.worker.memory.terminate": False}),
+        dask.config.set({"distributed.comm.timeouts.connect": "10s"}),
         distributed.LocalCluster(
             n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=50
         ) as workers,
