@@ -149,6 +149,7 @@ class ArrayRows:
         self.problem = problem
         self.xp = problem.examples.xp
         self._corners = fused_corners(problem)
+        self._quick = True  # products may use TF32
         examples = problem.examples
         self.probes = self._zeros(PROBES if not examples.double else 0, examples.size)
         self.products = self._zeros(examples.n, self.probes.shape[0])
@@ -193,7 +194,7 @@ class ArrayRows:
         return DualState(image, float(linear), alpha, probed)
 
     def corner(self, primal: DualState, state: DualState, *, nearest: bool) -> Pass:
-        with quick_products(self.problem.examples.data):
+        with quick_products(self.problem.examples.data, self._quick):
             corner, losses, vertex_losses = self.device_pass(primal.image, state.alpha, nearest)
         corner = corner._replace(linear=float(corner.linear))
         return Pass(primal, state, corner, float(losses), float(vertex_losses))
@@ -300,7 +301,8 @@ class ArrayRows:
             total = self._zeros(*arrays[0].shape)
             for k in range(0, len(arrays), _TOGETHER):
                 group = xp.stack(arrays[k : k + _TOGETHER])
-                total = total + xp.tensordot(amounts[k : k + _TOGETHER], group, axes=1)
+                some = amounts[k : k + group.shape[0]]
+                total = total + xp.tensordot(some, group, axes=1)
             fields.append(total)
         linear = float(weights @ np.array([state.linear for state in states]))
         return DualState(fields[0], linear, fields[1], fields[2])
@@ -314,6 +316,12 @@ class ArrayRows:
             return self._zeros()
         away = image @ self.xp.permute_dims(self.probes, (1, 0)) - probed
         return self.xp.sum(away * away)
+
+    def refine(self) -> bool:
+        """From TF32 to float32."""
+        data = self.problem.examples.data
+        before, self._quick = self._quick, False
+        return before and on_gpu(data) and data.dtype == self.xp.float32
 
     def coefficients(self, state: DualState) -> Any:
         if not self.problem.smoothing:

@@ -19,6 +19,8 @@ tie: a vertex would take the same few for every example, and be as far from bala
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from cornerstep.optimiser.loop import Look, Move
@@ -32,6 +34,7 @@ RULE = "fw-corrective"
 ATOMS, ATOMS_WITH_DUALS = 200, 30  # vertices kept; with their dual points they are larger
 _TOWARDS = 0.1  # part of the way from the best point to the hull's
 _ACCURACY = 0.01  # of the program over the hull, as a share of the gap
+_ROUNDED = 0.2  # share of the gap that rounding may be, before products become more exact
 _NOTHING = 1e-7  # weights below this are 0
 
 
@@ -55,13 +58,17 @@ class CorrectiveDescent(BatchDescent):
 
     def _begin(self, state: DualState) -> None:
         super()._begin(state)
-        self.atoms: list[DualState] = [self.state]
-        self.linear = np.array([self.state.linear])
-        self.gram: FloatArray = self.rows.inner(self.atoms, self.state)[None]
+        self._single(state)
+        self._limit = ATOMS_WITH_DUALS if state.alpha.shape[0] else ATOMS
+        self._point, self._value = state, np.inf  # the best P
+        self._centre, self._central = state, np.inf  # the best P that linearisations are of
+
+    def _single(self, atom: DualState) -> None:
+        """Make the hull one point."""
+        self.atoms: list[DualState] = [atom]
         self._weights = np.ones(1)
-        self._limit = ATOMS_WITH_DUALS if self.state.alpha.shape[0] else ATOMS
-        self._point, self._value = self.state, np.inf  # the best P
-        self._centre, self._central = self.state, np.inf  # the best P that linearisations are of
+        self.linear = np.array([atom.linear])
+        self.gram: FloatArray = self.rows.inner(self.atoms, atom)[None]
 
     def know(self, point: DualState, value: float) -> None:
         """A point with this P is known: it is returned unless a better one is found."""
@@ -85,11 +92,21 @@ class CorrectiveDescent(BatchDescent):
         return self._look(self._value)
 
     def move(self) -> Move:
-        self._add(self._corner)
+        if self._is_rounded() and self.rows.refine():
+            self._single(self.rows.nothing())  # what the hull was made of is rounded too
+            self._add(self.rows.uniform())
+        else:
+            self._add(self._corner)
         hull = self._correct(_ACCURACY * max(self._central - self.best_dual, 0.0))
         towards = self._centre.towards(hull, _TOWARDS)
         self.state = self.primal = towards._replace(steps=self.state.steps + 1)
         return Move(_TOWARDS, "corrective")
+
+    def _is_rounded(self) -> bool:
+        """Whether much of the gap is what rounded images cannot prove."""
+        error = self.rows.error(self.best)
+        lost = error * (math.sqrt(self._square(self.best)) + 0.5 * error)
+        return lost > _ROUNDED * (self._central - self.best_dual)
 
     def _correct(self, accuracy: float) -> DualState:
         """The best point of the hull."""

@@ -121,6 +121,9 @@ class SpreadRows:
     def error(self, state: DualState) -> float:
         return rounding(state, self._probes, self.problem.sparse)
 
+    def refine(self) -> bool:
+        return False
+
     def coefficients(self, state: DualState) -> None:
         """Not brought together: they stay with the partitions."""
 

@@ -123,6 +123,9 @@ class Rows(Protocol):
     def error(self, state: DualState) -> float:
         """A bound of the rounding of the state's image; 0 in float64."""
 
+    def refine(self) -> bool:
+        """Use more exact products from now on; false if these are as exact as they get."""
+
     def coefficients(self, state: DualState) -> Any:
         """``s_i alpha_i``, one row an example, where they are kept; else None."""
 
@@ -284,6 +287,9 @@ class LocalRows:
 
     def error(self, state: DualState) -> float:
         return self._probes.error(state)
+
+    def refine(self) -> bool:
+        return False
 
     def coefficients(self, state: DualState) -> FloatArray | None:
         return self.problem.scales[:, None] * state.alpha if keeps_duals(self.problem) else None
