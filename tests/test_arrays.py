@@ -137,7 +137,7 @@ def test_losses_and_projections_as_array_code(family, library):
         rho = np.sort(rng.random(int(rng.integers(1, min(m, 7)))))[::-1]
         loss, labels = family(rho), rng.integers(0, m, 5)
         scores = rng.standard_normal((5, m)) * rng.choice([0.1, 1.0, 10.0])
-        ours = ArrayLoss(loss, xp, xp.asarray(scores), xp.float64, m)
+        ours = ArrayLoss(loss, xp, xp.asarray(scores), m)
         arrays = xp.asarray(scores), xp.asarray(labels, dtype=xp.int64)
         deltas = ours.deltas(slice(0, 5), arrays[1], xp.float64)
         values, _, points = ours.corners(*arrays, deltas)

@@ -36,15 +36,15 @@ def _corners(
         z = z - own + 1.0
     else:
         first = costs + (y.to(tl.int64) if MODE == 1 else row) * m
-        z = z - own + tl.load(first + columns, mask=inside, other=0.0)
+        z = z - own + tl.load(first + columns, mask=inside, other=0.0).to(z.dtype)
     z = tl.where(columns == y, 0.0, z)
-    weights = tl.load(rho + heads, mask=heads < WEIGHTS, other=0.0).to(z.dtype)
-    tops = tl.zeros([HEADS], z.dtype)
+    weights = tl.load(rho + heads, mask=heads < WEIGHTS, other=0.0)
+    tops = tl.zeros([HEADS], tl.float64)
     places = tl.zeros([HEADS], tl.int32)
     for h in tl.static_range(WEIGHTS):
         top = tl.max(z, 0)
         place = tl.min(tl.where(z == top, columns, WIDTH), 0)  # ties: the first
-        tops = tl.where(heads == h, top, tops)
+        tops = tl.where(heads == h, top.to(tl.float64), tops)
         places = tl.where(heads == h, place, places)
         z = tl.where(columns == place, float("-inf"), z)
     earned = tl.where((places != y) & (heads < WEIGHTS), weights, 0.0)
@@ -62,8 +62,8 @@ def _corners(
     tl.store(losses + row, scale * tl.maximum(loss, 0.0))
     tl.store(linears + row, scale * linear)
     # the row becomes 0, then its few entries are written: the barrier keeps the two apart
-    part = (scale / unit).to(z.dtype)
-    point = tl.where(columns == y, part * total, 0.0)
+    part = scale / unit
+    point = tl.where(columns == y, (part * total).to(z.dtype), 0.0)
     tl.store(out + row * m + columns, point.to(out.dtype.element_ty), mask=inside)
     tl.debug_barrier()
     entries = (-part * earned).to(out.dtype.element_ty)
@@ -71,9 +71,9 @@ def _corners(
     if PROBES > 0:
         q = tl.arange(0, PROBES)
         product = scale * tl.load(probes + row * PROBES + q)
-        tl.atomic_add(probed + y * PROBES + q, total.to(tl.float64) * product, sem="relaxed")
+        tl.atomic_add(probed + y * PROBES + q, total * product, sem="relaxed")
         at = places[:, None] * PROBES + q[None, :]
-        amounts = -earned.to(tl.float64)[:, None] * product[None, :]
+        amounts = -earned[:, None] * product[None, :]
         tl.atomic_add(probed + at, amounts, mask=(earned > 0.0)[:, None], sem="relaxed")
 
 
@@ -105,7 +105,9 @@ def corners(
         scales in float64.
     costs : tensor
         Delta as in :func:`cornerstep.kernels.multiclass.cost`, for these rows, by ``mode``.
+        In float64.
     rho : tensor of shape (K,)
+        In float64.
     whole : bool
     unit : float
     probes : tensor of shape (n, k)

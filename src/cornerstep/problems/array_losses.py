@@ -28,12 +28,10 @@ class ArrayLoss:
         Of the array library.
     like : array
         On the device to use.
-    dtype : dtype
-        Of the costs.
     n_classes : int
     """
 
-    def __init__(self, loss: Loss, xp: Any, like: Any, dtype: Any, n_classes: int) -> None:
+    def __init__(self, loss: Loss, xp: Any, like: Any, n_classes: int) -> None:
         self.loss, self.xp, self.n_classes = loss, xp, n_classes
         self.device = like.device
         self.whole = loss.whole
@@ -41,7 +39,7 @@ class ArrayLoss:
         self.rho = xp.asarray(self.weights, dtype=xp.float64, device=self.device)
         self.costs = None
         if loss.costs is not None:
-            self.costs = xp.asarray(loss.costs, dtype=dtype, device=self.device)
+            self.costs = xp.asarray(loss.costs, dtype=xp.float64, device=self.device)
 
     def deltas(self, block: slice, labels: Any, dtype: Any) -> Any:
         """Delta of the examples of ``block``, one row each, with 0 for the label."""

@@ -58,6 +58,7 @@ class ArrayExamples:
         self.size = self.features + bool(constant)
         self.double = X.dtype == self.xp.float64
         self.default_solver = "fw-corrective"
+        self.quick = True  # products may be in TF32, and weights as short as the data
 
     def weights(self, image: Any) -> Any:
         """W with a row per class."""
@@ -66,6 +67,8 @@ class ArrayExamples:
     def scores(self, block: slice, image: Any) -> Any:
         """Scores in the precision of the data, at least float32."""
         rows = self.data[block, :]
+        if not self.quick and is_short(rows):
+            rows = self.xp.astype(rows, self.xp.float32)
         weights = self.xp.astype(image[:, : self.features], rows.dtype, copy=False)
         bias = self.constant * image[:, self.features] if self.constant else None
         return product(rows, self.xp.permute_dims(weights, (1, 0)), bias)
@@ -120,11 +123,10 @@ class ArrayProblem:
         self.examples, self.labels, self.n_classes = examples, labels, n_classes
         self.loss, self.scales, self.smoothing = loss, scales, float(smoothing)
         xp, data = examples.xp, examples.data
-        dtype = xp.float64 if examples.double or self.smoothing else xp.float32
-        self.losses = ArrayLoss(loss, xp, data, dtype, n_classes)
-        # coefficients s_i u_i in units that few digits can hold
+        self.losses = ArrayLoss(loss, xp, data, n_classes)
+        # coefficients s_i u_i in units that few digits can hold: a float32, as kernels take it
         largest, least = float(xp.max(scales)), float(xp.min(scales))
-        self.unit = largest * float(loss.rho[0])
+        self.unit = float(np.float32(largest * loss.rho[0]))
         self.short = largest == least and loss.rho[0] == loss.rho[-1] and loss.rho.size <= 256
 
     def blocks(self) -> Iterator[slice]:
@@ -149,7 +151,6 @@ class ArrayRows:
         self.problem = problem
         self.xp = problem.examples.xp
         self._corners = fused_corners(problem)
-        self._quick = True  # products may use TF32
         examples = problem.examples
         self.probes = self._zeros(PROBES if not examples.double else 0, examples.size)
         self.products = self._zeros(examples.n, self.probes.shape[0])
@@ -194,7 +195,7 @@ class ArrayRows:
         return DualState(image, float(linear), alpha, probed)
 
     def corner(self, primal: DualState, state: DualState, *, nearest: bool) -> Pass:
-        with quick_products(self.problem.examples.data, self._quick):
+        with quick_products(self.problem.examples.data, self.problem.examples.quick):
             corner, losses, vertex_losses = self.device_pass(primal.image, state.alpha, nearest)
         corner = corner._replace(linear=float(corner.linear))
         return Pass(primal, state, corner, float(losses), float(vertex_losses))
@@ -318,10 +319,11 @@ class ArrayRows:
         return self.xp.sum(away * away)
 
     def refine(self) -> bool:
-        """From TF32 to float32."""
-        data = self.problem.examples.data
-        before, self._quick = self._quick, False
-        return before and on_gpu(data) and data.dtype == self.xp.float32
+        """From TF32 to float32, and weights in float32 with shorter data."""
+        examples = self.problem.examples
+        before, examples.quick = examples.quick, False
+        tf32 = on_gpu(examples.data) and examples.data.dtype == self.xp.float32
+        return before and (tf32 or is_short(examples.data))
 
     def coefficients(self, state: DualState) -> Any:
         if not self.problem.smoothing:
@@ -369,7 +371,7 @@ def _on_gpu(problem: ArrayProblem) -> Corners:
     from cornerstep.kernels.multiclass_triton import corners
 
     loss, data = problem.losses, problem.examples.data
-    nothing = data.new_empty((0, 0), dtype=torch.float32)
+    nothing = data.new_empty((0, 0), dtype=torch.float64)
     mode = 0 if loss.costs is None else 2 if problem.loss.per_example else 1
 
     def find(block: slice, scores: Any, products: Any, probed: Any) -> tuple[Any, Any, Any, Any]:

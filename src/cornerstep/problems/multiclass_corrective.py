@@ -35,6 +35,7 @@ ATOMS, ATOMS_WITH_DUALS = 200, 30  # vertices kept; with their dual points they 
 _TOWARDS = 0.1  # part of the way from the best point to the hull's
 _ACCURACY = 0.01  # of the program over the hull, as a share of the gap
 _ROUNDED = 0.2  # share of the gap that rounding may be, before products become more exact
+_PROGRESS, _PATIENCE = 0.05, 25  # the gap falls by that share in so many passes, or is stuck
 _NOTHING = 1e-7  # weights below this are 0
 
 
@@ -59,6 +60,7 @@ class CorrectiveDescent(BatchDescent):
     def _begin(self, state: DualState) -> None:
         super()._begin(state)
         self._single(state)
+        self._least, self._passes = np.inf, 0
         self._limit = ATOMS_WITH_DUALS if state.alpha.shape[0] else ATOMS
         self._point, self._value = state, np.inf  # the best P
         self._centre, self._central = state, np.inf  # the best P that linearisations are of
@@ -92,12 +94,14 @@ class CorrectiveDescent(BatchDescent):
         return self._look(self._value)
 
     def move(self) -> Move:
-        if self._is_rounded() and self.rows.refine():
+        if (self._is_rounded() or self._is_stuck()) and self.rows.refine():
             self._single(self.rows.nothing())  # what the hull was made of is rounded too
             self._add(self.rows.uniform())
+            self._value = self._central = np.inf
         else:
             self._add(self._corner)
-        hull = self._correct(_ACCURACY * max(self._central - self.best_dual, 0.0))
+        gap = self._central - self.best_dual
+        hull = self._correct(_ACCURACY * max(gap, 0.0) if math.isfinite(gap) else 0.0)
         towards = self._centre.towards(hull, _TOWARDS)
         self.state = self.primal = towards._replace(steps=self.state.steps + 1)
         return Move(_TOWARDS, "corrective")
@@ -107,6 +111,14 @@ class CorrectiveDescent(BatchDescent):
         error = self.rows.error(self.best)
         lost = error * (math.sqrt(self._square(self.best)) + 0.5 * error)
         return lost > _ROUNDED * (self._central - self.best_dual)
+
+    def _is_stuck(self) -> bool:
+        """Whether the gap has stayed: rounded scores lead nowhere at the end."""
+        gap = self._central - self.best_dual
+        if gap < (1.0 - _PROGRESS) * self._least:
+            self._least, self._passes = gap, 0
+        self._passes += 1
+        return self._passes > _PATIENCE
 
     def _correct(self, accuracy: float) -> DualState:
         """The best point of the hull."""
