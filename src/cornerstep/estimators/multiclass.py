@@ -286,7 +286,9 @@ class MulticlassSVC(CertifiedDisplay, ClassifierMixin, BaseEstimator):
         keeper = None
         if self.checkpoint is not None:
             if isinstance(problem, ArrayProblem):
-                raise ValueError("checkpoint must be None for tensors, whose fits take minutes")
+                raise ValueError(
+                    "checkpoint must be None for tensors: their state is not kept in files"
+                )
             if isinstance(problem, SpreadProblem) and self.smoothing and name != "block":
                 raise ValueError(
                     f"checkpoint must be None with solver={name!r} and smoothing where rows are "
