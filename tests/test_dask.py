@@ -11,6 +11,7 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from sklearn.datasets import load_digits
 
 from cornerstep import MulticlassSVC
@@ -35,7 +36,7 @@ def cluster():
     import dask
 
     with (
-        dask.config.set({"distributed.worker.memory.terminate": False}),
+        dask.config.set({"distributed.comm.timeouts.connect": "10s"}),
         distributed.LocalCluster(
             n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=50
         ) as workers,
@@ -127,6 +128,17 @@ def test_parquet_and_predictions(client, digits, tmp_path):
     two = MulticlassSVC(C=0.01, tol=0.03, random_state=0).fit(lazy, y > 4)
     assert np.allclose(two.decision_function(lazy).compute(), two.decision_function(X))
     assert two.predict(lazy).compute().dtype == bool
+
+
+def test_sparse_chunks(client, digits):
+    X, y = digits
+    options = {"C": 0.1, "solver": "fw", "max_iter": 8}
+    here = MulticlassSVC(**options).fit(sp.csr_matrix(X), y)
+    lazy = chunked(X, 200).map_blocks(sp.csr_matrix)
+    model = MulticlassSVC(**options).fit(lazy, y)
+    assert np.allclose(model.coef_, here.coef_, atol=1e-9)
+    assert model.dual_objective_ == pytest.approx(here.dual_objective_, rel=1e-9)
+    assert (model.predict(lazy).compute() == here.predict(X)).all()
 
 
 def kill_a_worker(client, kind, monkeypatch, at):

@@ -143,7 +143,7 @@ def test_what_cannot_be_opened(tmp_path, digits):
         ("X.npy", {"target": "label"}, "for Parquet files"),
         ("words.parquet", {"target": "label"}, "must be numbers"),
         ("bad.svm", {}, "is not an svmlight file"),
-        ("rows.svm", {"n_features": 10}, "n_features must be at least 63"),
+        ("rows.svm", {"n_features": 10}, "n_features must be at least 64"),
     ]:
         with pytest.raises(ValueError, match=message):
             open_rows(tmp_path / name, **options)
@@ -175,13 +175,28 @@ def test_plain_methods_have_the_iterates_of_memory(tmp_path, digits, solver, smo
 def test_block_rounds_reach_the_optimum(tmp_path, monkeypatch, kind, smoothing):
     monkeypatch.setattr(streaming, "BLOCK_BYTES", 4 * 8 * 5)  # 5 rows, or 4
     problem, least = draw(kind, smoothing), optimum(kind, smoothing)
-    model = problem.estimator(tol=1e-4, max_iter=3000)
+    model = problem.estimator(tol=1e-4, max_iter=3000, solver="block")
     model.fit(mapped(tmp_path, problem.X), problem.y, problem.weight)
     assert model.status_.value == "solved"
     assert model.dual_objective_ <= least + 1e-9 * abs(least)
     assert least - 1e-9 * abs(least) <= model.objective_ <= least * (1 + 1.1e-4)
     assert model.objective_ == pytest.approx(problem.primal(model.coef_), rel=1e-10)
     assert model.dual_objective_ == pytest.approx(problem.dual(model.dual_coef_), rel=1e-10)
+
+
+@pytest.mark.parametrize("kind", LOSS_KINDS)
+def test_the_default_reaches_the_optimum(tmp_path, monkeypatch, kind):
+    monkeypatch.setattr(streaming, "BLOCK_BYTES", 4 * 8 * 5)
+    problem, least = draw(kind), optimum(kind)
+    model = problem.estimator(tol=1e-5, max_iter=3000)
+    model.fit(mapped(tmp_path, problem.X), problem.y, problem.weight)
+    assert model.status_.value == "solved"
+    assert model.dual_objective_ <= least + 1e-9 * abs(least)
+    assert least - 1e-9 * abs(least) <= model.objective_ <= least * (1 + 1.1e-5)
+    assert model.objective_ == pytest.approx(problem.primal(model.coef_), rel=1e-10)
+    if model.dual_coef_ is not None:  # block rounds were enough
+        assert model.dual_objective_ == pytest.approx(problem.dual(model.dual_coef_), rel=1e-10)
+    assert (model.dual_coef_ is None) == ("corrective" in model.trace_["kind"])
 
 
 @pytest.mark.parametrize("kind", ["mapped", "parquet", "svmlight"])
@@ -225,7 +240,7 @@ def test_plain_methods_on_rounded_rows(tmp_path, digits, solver):
 
 def test_certificate_of_rounded_rows(tmp_path, digits):
     X, y = digits[0].astype(np.float32), digits[1]
-    model = MulticlassSVC(C=0.05, tol=1e-3, fit_intercept=False, random_state=0)
+    model = MulticlassSVC(C=0.05, tol=1e-2, fit_intercept=False, solver="block", random_state=0)
     model.fit(mapped(tmp_path, X), y)
     A = model.dual_coef_.toarray()
     W = A.T @ X.astype(float)

@@ -19,6 +19,7 @@ _MODULES = {
     "multiclass": "multiclass",
     "losses_time": "losses_time",
     "fw_iteration": "fw_iteration",
+    "gpu": "gpu",
     "mcsvm_figures": "mcsvm_figures",
     "mcsvm_table1": "mcsvm_table1",
     "mcsvm_table2": "mcsvm_table2",

@@ -59,15 +59,15 @@ def from_numpy(X: Any, like: Any, dtype: Any = None) -> Any:
 
 
 @contextmanager
-def quick_products(X: Any) -> Iterator[None]:
-    """Let products of float32 matrices use TF32 units, where there are some."""
+def quick_products(X: Any, quick: bool = True) -> Iterator[None]:
+    """Let products of float32 matrices use TF32 units, where there are some, or forbid it."""
     if not on_gpu(X):
         yield
         return
     import torch
 
     before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("high")
+    torch.set_float32_matmul_precision("high" if quick else "highest")
     try:
         yield
     finally:

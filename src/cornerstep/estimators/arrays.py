@@ -83,7 +83,7 @@ def _checked(X: Any) -> Any:
         X = X.contiguous()
     step = max(1, _CHUNK // X.shape[1])
     for start in range(0, X.shape[0], step):
-        if not bool(xp.all(xp.isfinite(X[start : start + step, :]))):
+        if not bool(xp.all(xp.isfinite(X[start : min(start + step, X.shape[0]), :]))):
             raise ValueError("X must be finite, got NaN or infinity")
     return X
 

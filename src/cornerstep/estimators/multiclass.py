@@ -286,14 +286,17 @@ class MulticlassSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
         keeper = None
         if self.checkpoint is not None:
             if isinstance(problem, ArrayProblem):
-                raise ValueError("checkpoint must be None for tensors, whose fits take minutes")
+                raise ValueError(
+                    "checkpoint must be None for tensors: their state is not kept in files"
+                )
             if isinstance(problem, SpreadProblem) and self.smoothing and name != "block":
                 raise ValueError(
                     f"checkpoint must be None with solver={name!r} and smoothing where rows are "
                     "spread: their dual points are not brought together; solver='block' keeps one"
                 )
-            keeper = Checkpoint(self.checkpoint, solver, checkpoint_signature(problem, name))
         try:
+            if self.checkpoint is not None:
+                keeper = Checkpoint(self.checkpoint, solver, checkpoint_signature(problem, name))
             outcome = run(
                 solver,
                 stopping,

@@ -212,7 +212,7 @@ class StructuredSVC(CertifiedDisplay, BaseEstimator):
             self.n_features_in_ = model.n_features_
         self.model_ = model
         if is_dask(bags[0]):
-            from cornerstep.dask import SpreadExamples
+            from cornerstep.problems.clustered import SpreadExamples
 
             examples: Any = SpreadExamples(*bags, n, model.size, partial(self._examples, model))
         else:

@@ -36,15 +36,15 @@ def _corners(
         z = z - own + 1.0
     else:
         first = costs + (y.to(tl.int64) if MODE == 1 else row) * m
-        z = z - own + tl.load(first + columns, mask=inside, other=0.0)
+        z = z - own + tl.load(first + columns, mask=inside, other=0.0).to(z.dtype)
     z = tl.where(columns == y, 0.0, z)
-    weights = tl.load(rho + heads, mask=heads < WEIGHTS, other=0.0).to(z.dtype)
-    tops = tl.zeros([HEADS], z.dtype)
+    weights = tl.load(rho + heads, mask=heads < WEIGHTS, other=0.0)
+    tops = tl.zeros([HEADS], tl.float64)
     places = tl.zeros([HEADS], tl.int32)
     for h in tl.static_range(WEIGHTS):
         top = tl.max(z, 0)
         place = tl.min(tl.where(z == top, columns, WIDTH), 0)  # ties: the first
-        tops = tl.where(heads == h, top, tops)
+        tops = tl.where(heads == h, top.to(tl.float64), tops)
         places = tl.where(heads == h, place, places)
         z = tl.where(columns == place, float("-inf"), z)
     earned = tl.where((places != y) & (heads < WEIGHTS), weights, 0.0)
@@ -62,8 +62,8 @@ def _corners(
     tl.store(losses + row, scale * tl.maximum(loss, 0.0))
     tl.store(linears + row, scale * linear)
     # the row becomes 0, then its few entries are written: the barrier keeps the two apart
-    part = (scale / unit).to(z.dtype)
-    point = tl.where(columns == y, part * total, 0.0)
+    part = scale / unit
+    point = tl.where(columns == y, (part * total).to(z.dtype), 0.0)
     tl.store(out + row * m + columns, point.to(out.dtype.element_ty), mask=inside)
     tl.debug_barrier()
     entries = (-part * earned).to(out.dtype.element_ty)
@@ -71,9 +71,9 @@ def _corners(
     if PROBES > 0:
         q = tl.arange(0, PROBES)
         product = scale * tl.load(probes + row * PROBES + q)
-        tl.atomic_add(probed + y * PROBES + q, total.to(tl.float64) * product, sem="relaxed")
+        tl.atomic_add(probed + y * PROBES + q, total * product, sem="relaxed")
         at = places[:, None] * PROBES + q[None, :]
-        amounts = -earned.to(tl.float64)[:, None] * product[None, :]
+        amounts = -earned[:, None] * product[None, :]
         tl.atomic_add(probed + at, amounts, mask=(earned > 0.0)[:, None], sem="relaxed")
 
 
@@ -91,7 +91,7 @@ def corners(
     probed: Any,
     losses: Any,
     linears: Any,
-    warps: int = 4,
+    warps: int = 0,
 ) -> None:
     """Write the vertices of rows of scores to ``out``, which may be the scores themselves.
 
@@ -105,7 +105,9 @@ def corners(
         scales in float64.
     costs : tensor
         Delta as in :func:`cornerstep.kernels.multiclass.cost`, for these rows, by ``mode``.
+        In float64.
     rho : tensor of shape (K,)
+        In float64.
     whole : bool
     unit : float
     probes : tensor of shape (n, k)
@@ -114,14 +116,18 @@ def corners(
         ``sum_i s_i u_i (x_i'q)`` is added to it.
     losses, linears : tensors of shape (n,)
         Get ``s_i Phi`` and ``s_i <Delta_i, beta_i>``, in float64.
+    warps : int
+        Of 32 threads for a row; 0 leaves the choice to the number of classes.
     """
     n, m = scores.shape
     count = rho.shape[0]
     spread = _SPREAD if math.gcd(n, _SPREAD) == 1 else 1
+    width = triton.next_power_of_2(m)
+    warps = warps or (1 if width <= 1024 else 4 if width <= 8192 else 16)
     with torch.cuda.device(scores.device):
         _corners[(n,)](
             scores, out, labels, scales, costs, rho, losses, linears, probes, probed, unit,
             spread, n, m, MODE=mode, WEIGHTS=count, WHOLE=whole, PROBES=probes.shape[1],
-            WIDTH=triton.next_power_of_2(m), HEADS=triton.next_power_of_2(count),
+            WIDTH=width, HEADS=triton.next_power_of_2(count),
             num_warps=warps,
         )  # fmt: skip

@@ -28,12 +28,10 @@ class ArrayLoss:
         Of the array library.
     like : array
         On the device to use.
-    dtype : dtype
-        Of the costs.
     n_classes : int
     """
 
-    def __init__(self, loss: Loss, xp: Any, like: Any, dtype: Any, n_classes: int) -> None:
+    def __init__(self, loss: Loss, xp: Any, like: Any, n_classes: int) -> None:
         self.loss, self.xp, self.n_classes = loss, xp, n_classes
         self.device = like.device
         self.whole = loss.whole
@@ -41,12 +39,12 @@ class ArrayLoss:
         self.rho = xp.asarray(self.weights, dtype=xp.float64, device=self.device)
         self.costs = None
         if loss.costs is not None:
-            self.costs = xp.asarray(loss.costs, dtype=dtype, device=self.device)
+            self.costs = xp.asarray(loss.costs, dtype=xp.float64, device=self.device)
 
     def deltas(self, block: slice, labels: Any, dtype: Any) -> Any:
         """Delta of the examples of ``block``, one row each, with 0 for the label."""
         xp = self.xp
-        own = _one_hot(xp, labels, self.n_classes)
+        own = one_hot(xp, labels, self.n_classes)
         if self.costs is None:
             return xp.astype(~own, dtype)
         rows = (
@@ -100,7 +98,7 @@ class ArrayLoss:
         xp = self.xp
         points = xp.astype(points, xp.float64)
         m = points.shape[1]
-        own = _one_hot(xp, labels, m)
+        own = one_hot(xp, labels, m)
         b = xp.take_along_axis(points, labels[:, None], axis=1)
         c = xp.where(own, -math.inf, -points)
         order = xp.argsort(c, axis=1, descending=True, stable=True)
@@ -212,7 +210,7 @@ class ArrayLoss:
         return slope, beta
 
 
-def _one_hot(xp: Any, labels: Any, n_classes: int) -> Any:
+def one_hot(xp: Any, labels: Any, n_classes: int) -> Any:
     """A row of truth values for each label."""
     return xp.arange(n_classes, device=labels.device)[None, :] == labels[:, None]
 

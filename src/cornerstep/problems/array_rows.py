@@ -29,10 +29,11 @@ from cornerstep.arrays import (
     to_numpy,
 )
 from cornerstep.losses import Loss
-from cornerstep.problems.array_losses import ArrayLoss
+from cornerstep.problems.array_losses import ArrayLoss, one_hot
 from cornerstep.problems.passes import PROBES, SAFETY, DualState, Pass
 from cornerstep.vectors import FloatArray
 
+_TOGETHER = 16  # states that are stacked for one product
 _ENTRIES, _ENTRIES_ON_GPU = 2**20, 2**26  # scores held at a time
 
 
@@ -57,6 +58,7 @@ class ArrayExamples:
         self.size = self.features + bool(constant)
         self.double = X.dtype == self.xp.float64
         self.default_solver = "fw-corrective"
+        self.quick = True  # products may be in TF32, and weights as short as the data
 
     def weights(self, image: Any) -> Any:
         """W with a row per class."""
@@ -65,6 +67,8 @@ class ArrayExamples:
     def scores(self, block: slice, image: Any) -> Any:
         """Scores in the precision of the data, at least float32."""
         rows = self.data[block, :]
+        if not self.quick and is_short(rows):
+            rows = self.xp.astype(rows, self.xp.float32)
         weights = self.xp.astype(image[:, : self.features], rows.dtype, copy=False)
         bias = self.constant * image[:, self.features] if self.constant else None
         return product(rows, self.xp.permute_dims(weights, (1, 0)), bias)
@@ -119,11 +123,10 @@ class ArrayProblem:
         self.examples, self.labels, self.n_classes = examples, labels, n_classes
         self.loss, self.scales, self.smoothing = loss, scales, float(smoothing)
         xp, data = examples.xp, examples.data
-        dtype = xp.float64 if examples.double or self.smoothing else xp.float32
-        self.losses = ArrayLoss(loss, xp, data, dtype, n_classes)
-        # coefficients s_i u_i in units that few digits can hold
+        self.losses = ArrayLoss(loss, xp, data, n_classes)
+        # coefficients s_i u_i in units that few digits can hold: a float32, as kernels take it
         largest, least = float(xp.max(scales)), float(xp.min(scales))
-        self.unit = largest * float(loss.rho[0])
+        self.unit = float(np.float32(largest * loss.rho[0]))
         self.short = largest == least and loss.rho[0] == loss.rho[-1] and loss.rho.size <= 256
 
     def blocks(self) -> Iterator[slice]:
@@ -169,23 +172,30 @@ class ArrayRows:
             self._zeros(problem.n_classes, self.products.shape[1]),
         )
 
-    def gathered(self, alpha: Any) -> DualState:
-        """The state of these dual points, from the data."""
+    def uniform(self) -> DualState:
         problem, xp = self.problem, self.xp
+        total = sum(problem.losses.weights)
         state = self.nothing()
-        linear = self._zeros()
-        image, probed = state.image, state.probed
+        image, probed, linear, points = state.image, state.probed, self._zeros(), []
         for block in problem.blocks():
-            labels = problem.labels[block]
+            labels, scales = problem.labels[block], problem.scales[block]
             deltas = problem.losses.deltas(block, labels, xp.float64)
-            coefficients = problem.scales[block][:, None] * alpha[block, :]
-            linear = linear - xp.sum(coefficients * deltas)
-            image = image + self._image(block, coefficients, False)
-            probed = probed + xp.permute_dims(coefficients, (1, 0)) @ self.products[block, :]
+            own = xp.astype(one_hot(xp, labels, problem.n_classes), xp.float64)
+            linear = linear + (total / problem.n_classes) * xp.sum(scales[:, None] * deltas)
+            # of s_i e_y alone: its entries are exact in few digits, those of s_i/m are not
+            sums = scales[:, None] * own / problem.unit
+            image = image + problem.unit * self._image(block, sums, problem.short)
+            probed = probed + problem.unit * xp.permute_dims(sums, (1, 0)) @ self.products[block, :]
+            if problem.smoothing:
+                points.append(total * (own - 1.0 / problem.n_classes))
+        image, probed = (
+            total * (part - xp.mean(part, axis=0, keepdims=True)) for part in (image, probed)
+        )
+        alpha = xp.concat(points, axis=0) if problem.smoothing else state.alpha
         return DualState(image, float(linear), alpha, probed)
 
     def corner(self, primal: DualState, state: DualState, *, nearest: bool) -> Pass:
-        with quick_products(self.problem.examples.data):
+        with quick_products(self.problem.examples.data, self.problem.examples.quick):
             corner, losses, vertex_losses = self.device_pass(primal.image, state.alpha, nearest)
         corner = corner._replace(linear=float(corner.linear))
         return Pass(primal, state, corner, float(losses), float(vertex_losses))
@@ -264,15 +274,39 @@ class ArrayRows:
         return self.problem.smoothing * float(self.xp.sum(self.problem.scales * squares))
 
     def inner(self, states: Sequence[DualState], other: DualState) -> FloatArray:
-        xp, problem = self.xp, self.problem
-        numbers = [xp.sum(state.image * other.image) for state in states]
+        problem = self.problem
+        out = self._products([state.image for state in states], other.image)
         if problem.smoothing:
             weighted = problem.smoothing * problem.scales[:, None] * other.alpha
-            numbers = [
-                number + xp.sum(state.alpha * weighted)
-                for number, state in zip(numbers, states, strict=True)
-            ]
-        return to_numpy(xp.stack(numbers))
+            out = out + self._products([state.alpha for state in states], weighted)
+        return to_numpy(out)
+
+    def _products(self, arrays: Sequence[Any], other: Any) -> Any:
+        """``<array, other>`` of each array, some at a time."""
+        xp, flat = self.xp, self.xp.reshape(other, (-1,))
+        parts = [
+            xp.stack([xp.reshape(array, (-1,)) for array in arrays[k : k + _TOGETHER]]) @ flat
+            for k in range(0, len(arrays), _TOGETHER)
+        ]
+        return xp.concat(parts)
+
+    def mixture(self, states: Sequence[DualState], weights: FloatArray) -> DualState:
+        xp = self.xp
+        fields = []
+        amounts = from_numpy(weights, self.problem.examples.data)
+        for name in ("image", "alpha", "probed"):
+            arrays = [getattr(state, name) for state in states]
+            if 0 in arrays[0].shape:
+                fields.append(arrays[0])
+                continue
+            total = self._zeros(*arrays[0].shape)
+            for k in range(0, len(arrays), _TOGETHER):
+                group = xp.stack(arrays[k : k + _TOGETHER])
+                some = amounts[k : k + group.shape[0]]
+                total = total + xp.tensordot(some, group, axes=1)
+            fields.append(total)
+        linear = float(weights @ np.array([state.linear for state in states]))
+        return DualState(fields[0], linear, fields[1], fields[2])
 
     def error(self, state: DualState) -> float:
         return SAFETY * math.sqrt(float(self.square_of_error(state.image, state.probed)) / PROBES)
@@ -283,6 +317,13 @@ class ArrayRows:
             return self._zeros()
         away = image @ self.xp.permute_dims(self.probes, (1, 0)) - probed
         return self.xp.sum(away * away)
+
+    def refine(self) -> bool:
+        """From TF32 to float32, and weights in float32 with shorter data."""
+        examples = self.problem.examples
+        before, examples.quick = examples.quick, False
+        tf32 = on_gpu(examples.data) and examples.data.dtype == self.xp.float32
+        return before and (tf32 or is_short(examples.data))
 
     def coefficients(self, state: DualState) -> Any:
         if not self.problem.smoothing:
@@ -330,7 +371,7 @@ def _on_gpu(problem: ArrayProblem) -> Corners:
     from cornerstep.kernels.multiclass_triton import corners
 
     loss, data = problem.losses, problem.examples.data
-    nothing = data.new_empty((0, 0), dtype=torch.float32)
+    nothing = data.new_empty((0, 0), dtype=torch.float64)
     mode = 0 if loss.costs is None else 2 if problem.loss.per_example else 1
 
     def find(block: slice, scores: Any, products: Any, probed: Any) -> tuple[Any, Any, Any, Any]:

@@ -6,18 +6,20 @@ seen, k say, the dual is maximised over the hull:
 ``max over x in the simplex of  l'x - 1/2 x'Gx``,   ``G_ab = <W_a, W_b> + mu sum_i s_i <a_i, b_i>``,
 
 a program of k numbers to which each pass adds one row.  Vertices without weight leave, and beyond
-``ATOMS`` the lightest are merged into one.
+a limit the lightest are merged into one.
 
 That point of the hull is where the model of P made of all linearisations is least; early ones are
 poor far from the points they were made at.  So the next pass is not made there but a small part of
 the way from the best point so far towards it (*in-out* separation, as for cutting planes): a third
 of the passes of a method without it.
+
+The hull begins with 0 and the dual points that give all classes the same.  At W = 0 all classes
+tie: a vertex would take the same few for every example, and be as far from balance as can be.
 """
 
 from __future__ import annotations
 
-from functools import reduce
-from typing import Any
+import math
 
 import numpy as np
 
@@ -29,9 +31,11 @@ from cornerstep.problems.simplex_quadratic import best_mixture
 from cornerstep.vectors import FloatArray
 
 RULE = "fw-corrective"
-ATOMS = 100  # vertices kept
+ATOMS, ATOMS_WITH_DUALS = 200, 30  # vertices kept; with their dual points they are larger
 _TOWARDS = 0.1  # part of the way from the best point to the hull's
 _ACCURACY = 0.01  # of the program over the hull, as a share of the gap
+_ROUNDED = 0.2  # share of the gap that rounding may be, before products become more exact
+_PROGRESS, _PATIENCE = 0.05, 25  # the gap falls by that share in so many passes, or is stuck
 _NOTHING = 1e-7  # weights below this are 0
 
 
@@ -48,15 +52,25 @@ class CorrectiveDescent(BatchDescent):
 
     def __init__(self, problem: MulticlassProblem | Rows, state: DualState | None = None) -> None:
         super().__init__(problem, RULE, state)
+        if state is None:
+            self._add(self.rows.uniform())
+            self.state = self.primal = self._correct(0.0)
+            self._point = self._centre = self.state
 
     def _begin(self, state: DualState) -> None:
         super()._begin(state)
+        self._single(state)
+        self._least, self._passes = np.inf, 0
+        self._limit = ATOMS_WITH_DUALS if state.alpha.shape[0] else ATOMS
+        self._point, self._value = state, np.inf  # the best P
+        self._centre, self._central = state, np.inf  # the best P that linearisations are of
+
+    def _single(self, atom: DualState) -> None:
+        """Make the hull one point."""
+        self.atoms: list[DualState] = [atom]
         self._weights = np.ones(1)
-        self.atoms: list[DualState] = [self.state]
-        self.linear = np.array([self.state.linear])
-        self.gram: FloatArray = self.rows.inner(self.atoms, self.state)[None]
-        self._point, self._value = self.state, np.inf  # the best P
-        self._centre, self._central = self.state, np.inf  # the best P that linearisations are of
+        self.linear = np.array([atom.linear])
+        self.gram: FloatArray = self.rows.inner(self.atoms, atom)[None]
 
     def know(self, point: DualState, value: float) -> None:
         """A point with this P is known: it is returned unless a better one is found."""
@@ -80,19 +94,40 @@ class CorrectiveDescent(BatchDescent):
         return self._look(self._value)
 
     def move(self) -> Move:
-        self._add(self._corner)
-        accuracy = _ACCURACY * max(self._central - self.best_dual, 0.0)
-        weights = best_mixture(self.gram, self.linear, accuracy)
-        self._keep(weights)
-        hull = self._mixture(self.atoms, self._weights)
+        if (self._is_rounded() or self._is_stuck()) and self.rows.refine():
+            self._single(self.rows.nothing())  # what the hull was made of is rounded too
+            self._add(self.rows.uniform())
+            self._value = self._central = np.inf
+        else:
+            self._add(self._corner)
+        gap = self._central - self.best_dual
+        hull = self._correct(_ACCURACY * max(gap, 0.0) if math.isfinite(gap) else 0.0)
+        towards = self._centre.towards(hull, _TOWARDS)
+        self.state = self.primal = towards._replace(steps=self.state.steps + 1)
+        return Move(_TOWARDS, "corrective")
+
+    def _is_rounded(self) -> bool:
+        """Whether much of the gap is what rounded images cannot prove."""
+        error = self.rows.error(self.best)
+        lost = error * (math.sqrt(self._square(self.best)) + 0.5 * error)
+        return lost > _ROUNDED * (self._central - self.best_dual)
+
+    def _is_stuck(self) -> bool:
+        """Whether the gap has stayed: rounded scores lead nowhere at the end."""
+        gap = self._central - self.best_dual
+        if gap < (1.0 - _PROGRESS) * self._least:
+            self._least, self._passes = gap, 0
+        self._passes += 1
+        return self._passes > _PATIENCE
+
+    def _correct(self, accuracy: float) -> DualState:
+        """The best point of the hull."""
+        self._keep(best_mixture(self.gram, self.linear, accuracy))
+        hull = self.rows.mixture(self.atoms, self._weights)
         dual = self.dual_value(hull)
         if dual > self.best_dual:
             self.best, self.best_dual = hull, dual
-        step = _TOWARDS if self.state.steps else 1.0
-        self.state = self.primal = self._centre.towards(hull, step)._replace(
-            steps=self.state.steps + 1
-        )
-        return Move(step, "corrective")
+        return hull
 
     def _add(self, atom: DualState) -> None:
         row = self.rows.inner([*self.atoms, atom], atom)
@@ -105,32 +140,17 @@ class CorrectiveDescent(BatchDescent):
         order = np.argsort(-weights, kind="stable")
         order = order[weights[order] > _NOTHING]
         single, rest = order, order[:0]
-        if order.size > ATOMS:
-            single, rest = order[: ATOMS // 2], order[ATOMS // 2 :]
+        if order.size > self._limit:
+            single, rest = order[: self._limit // 2], order[self._limit // 2 :]
         merge = np.zeros((single.size + bool(rest.size), weights.size))
         merge[np.arange(single.size), single] = 1.0
         atoms = [self.atoms[k] for k in single]
         if rest.size:
             merge[-1, rest] = weights[rest] / weights[rest].sum()
-            atoms.append(self._mixture([self.atoms[k] for k in rest], merge[-1, rest]))
+            atoms.append(self.rows.mixture([self.atoms[k] for k in rest], merge[-1, rest]))
         kept = np.append(weights[single], weights[rest].sum() if rest.size else [])
         self.atoms, self._weights = atoms, kept / kept.sum()
         self.linear, self.gram = merge @ self.linear, merge @ self.gram @ merge.T
-
-    @staticmethod
-    def _mixture(atoms: list[DualState], weights: FloatArray) -> DualState:
-        """``sum_k weight_k atom_k``."""
-
-        def add(a: Any, b: Any) -> Any:
-            return a + b
-
-        parts = list(zip(weights.tolist(), atoms, strict=True))
-        return DualState(
-            reduce(add, (weight * atom.image for weight, atom in parts)),
-            sum(weight * atom.linear for weight, atom in parts),
-            reduce(add, (weight * atom.alpha for weight, atom in parts)),
-            reduce(add, (weight * atom.probed for weight, atom in parts)),
-        )
 
     def certify(self, point: DualState) -> Look:
         """P of the point from the data in float64, against the best dual value."""

@@ -6,8 +6,9 @@
 *Block ascent*: a round has every partition look at W, sweep over its own rows, and propose a change
 of its dual points (:meth:`cornerstep.problems.partitions.Partition.round`).  The changes V of W are
 summed, and the step ``t`` in [0, 1] along ``W + t V`` maximises the dual exactly: along it D is a
-quadratic.  sigma, by which partitions hold back for each other, follows the steps: a step that
-would best be longer than 1 lowers it, a short one raises it.
+quadratic.  sigma, by which partitions hold back for each other, starts at 1 and follows the steps:
+a short one raises it (at most to the number of partitions, for which they need none), and one that
+would best be longer than 1 lowers it.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ import numpy as np
 from cornerstep.optimiser.loop import Look, Move
 from cornerstep.problems.multiclass_block import POOL
 from cornerstep.problems.partitions import LostDualsError, Reply, Slots, SpreadProblem, state_of
-from cornerstep.problems.passes import PROBES, DualState, Pass, moved_note, rounding
+from cornerstep.problems.passes import PROBES, DualState, Pass, mixture, moved_note, rounding
 from cornerstep.vectors import FloatArray
 
 _SWEEPS = 10  # of a round at most; 1 in the first, twice that in the second, and so on
-_LOWER, _RAISE, _SHORT = 0.5, 1.5, 0.6  # factors on sigma; the step that counts as short
+_LOWER, _RAISE, _SHORT = 0.5, 1.2, 0.4  # factors on sigma; the step that counts as short
 
 
 class SpreadRows:
@@ -102,6 +103,10 @@ class SpreadRows:
     def ridge(self, alpha: Any) -> float:
         return self._smoothing * alpha.square() if self._smoothing else 0.0
 
+    def uniform(self) -> DualState:
+        nothing = self.nothing()
+        return state_of(self.problem.crew.reduce("uniform", nothing.image), nothing.alpha)
+
     def inner(self, states: Sequence[DualState], other: DualState) -> FloatArray:
         if self._smoothing:
             raise ValueError(
@@ -110,8 +115,14 @@ class SpreadRows:
             )
         return np.array([float(np.vdot(state.image, other.image)) for state in states])
 
+    def mixture(self, states: Sequence[DualState], weights: FloatArray) -> DualState:
+        return mixture(states, weights)
+
     def error(self, state: DualState) -> float:
         return rounding(state, self._probes, self.problem.sparse)
+
+    def refine(self) -> bool:
+        return False
 
     def coefficients(self, state: DualState) -> None:
         """Not brought together: they stay with the partitions."""
@@ -131,7 +142,7 @@ class SpreadAscent:
 
     def __init__(self, problem: SpreadProblem, rng: np.random.Generator) -> None:
         self.problem, self.crew, self.rng = problem, problem.crew, rng
-        self.sigma = 1.0 if self.crew.sequential else float(self.crew.count)
+        self.sigma = 1.0
         self.image = problem.empty_image(problem.shared.n_classes)
         self.best_image, self.best_value, self.best_dual = self.image, math.inf, -math.inf
         self.rounds = 0

@@ -192,6 +192,11 @@ class Partition:
             "image": state.image, "linear": state.linear, "probed": state.probed, "square": square,
         }  # fmt: skip
 
+    def uniform(self, problem: MulticlassProblem, image: FloatArray) -> Reply:
+        """The state of the same dual points for all classes."""
+        state = self._batch(problem).uniform()
+        return {"image": state.image, "linear": state.linear, "probed": state.probed}
+
     def losses(self, problem: MulticlassProblem, image: FloatArray) -> Reply:
         """``sum s_i Phi_mu`` in float64."""
         return {"losses": problem.losses(image)}

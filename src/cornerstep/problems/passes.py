@@ -16,7 +16,7 @@ times its root is below |E| with a probability under 1e-8, whatever E is.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -56,6 +56,18 @@ class DualState(NamedTuple):
         return self._replace(image=factor * self.image, linear=0.0, alpha=factor * self.alpha)
 
 
+def mixture(states: Sequence[DualState], weights: FloatArray) -> DualState:
+    """``sum_k weight_k state_k``."""
+    parts = list(zip(weights.tolist(), states, strict=True))
+    weight, state = parts[0]
+    image, alpha = weight * state.image, weight * state.alpha
+    probed, linear = weight * state.probed, weight * state.linear
+    for weight, state in parts[1:]:
+        image, alpha = image + weight * state.image, alpha + weight * state.alpha
+        probed, linear = probed + weight * state.probed, linear + weight * state.linear
+    return DualState(image, linear, alpha, probed)
+
+
 class Pass(NamedTuple):
     """What a pass gives back.
 
@@ -80,6 +92,12 @@ class Rows(Protocol):
     def nothing(self) -> DualState:
         """The state of dual points 0."""
 
+    def uniform(self) -> DualState:
+        """The state of ``beta_j = R/m`` for all classes, with ``R = sum rho``: where none is wrong.
+
+        It is the mean of the vertices that W = 0 may point to.
+        """
+
     def corner(self, primal: DualState, state: DualState, *, nearest: bool) -> Pass:
         """A pass at the weights of ``primal`` and the dual points of ``state``.
 
@@ -99,8 +117,14 @@ class Rows(Protocol):
     def inner(self, states: Sequence[DualState], other: DualState) -> FloatArray:
         """``<W, W'> + mu sum_i s_i <alpha_i, alpha_i'>`` of each state with another."""
 
+    def mixture(self, states: Sequence[DualState], weights: FloatArray) -> DualState:
+        """``sum_k weight_k state_k``."""
+
     def error(self, state: DualState) -> float:
         """A bound of the rounding of the state's image; 0 in float64."""
+
+    def refine(self) -> bool:
+        """Use more exact products from now on; false if these are as exact as they get."""
 
     def coefficients(self, state: DualState) -> Any:
         """``s_i alpha_i``, one row an example, where they are kept; else None."""
@@ -182,12 +206,28 @@ class LocalRows:
 
     def gathered(self, alpha: FloatArray) -> DualState:
         """The state of these dual points, from the data."""
+        return self._gather(lambda block: alpha[block])
+
+    def uniform(self) -> DualState:
+        problem = self.problem
+        total = problem.loss.rho.sum()
+
+        def points(block: slice) -> FloatArray:
+            labels = problem.labels[block]
+            out = np.full((labels.size, problem.n_classes), -total / problem.n_classes)
+            out[np.arange(labels.size), labels] += total
+            return out
+
+        return self._gather(points)
+
+    def _gather(self, points: Callable[[slice], FloatArray]) -> DualState:
         problem = self.problem
         gathering = Gathering(problem, self._probes)
         for block in problem.blocks():
+            alpha = points(block)
             deltas = problem.loss.rows(block).deltas(problem.labels[block], problem.n_classes)
-            gathering.add(block, alpha[block])
-            gathering.linear -= float(np.vdot(problem.scales[block, None] * alpha[block], deltas))
+            gathering.add(block, alpha)
+            gathering.linear -= float(np.vdot(problem.scales[block, None] * alpha, deltas))
         return gathering.state()
 
     def corner(self, primal: DualState, state: DualState, *, nearest: bool) -> Pass:
@@ -242,8 +282,14 @@ class LocalRows:
                 out[k] += problem.smoothing * np.vdot(state.alpha, weighted)
         return out
 
+    def mixture(self, states: Sequence[DualState], weights: FloatArray) -> DualState:
+        return mixture(states, weights)
+
     def error(self, state: DualState) -> float:
         return self._probes.error(state)
+
+    def refine(self) -> bool:
+        return False
 
     def coefficients(self, state: DualState) -> FloatArray | None:
         return self.problem.scales[:, None] * state.alpha if keeps_duals(self.problem) else None

@@ -1,0 +1,346 @@
+"""Partitions on the workers of a Dask cluster, and structured examples there: tasks out, sums back.
+
+:mod:`cornerstep.dask` says what happens when a worker dies.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cornerstep.problems.multiclass import MulticlassProblem
+from cornerstep.problems.partitions import (
+    LostDualsError,
+    Partition,
+    Reply,
+    Shared,
+    joined,
+    split,
+    total,
+)
+from cornerstep.vectors import FloatArray
+
+_FAN = 8  # sums added at a time on the way to one
+_ATTEMPTS = 10  # at a round, before what stops it is shown
+_STATELESS = ("losses", "uniform")
+
+
+def imported() -> Any:
+    """Dask and distributed, or a line that says how to install them."""
+    try:
+        import dask
+        import dask.array
+        import distributed
+    except ImportError:
+        raise ImportError(
+            "training on a cluster needs Dask: pip install cornerstep[dask]"
+        ) from None
+    return dask, distributed
+
+
+def current_client() -> Any:
+    """The client of the cluster to train on."""
+    _, distributed = imported()
+    try:
+        return distributed.get_client()
+    except ValueError:
+        raise ValueError(
+            "Dask collections need a cluster: make a distributed.Client before fit"
+        ) from None
+
+
+# On a worker: partitions by fit and number, with the stamp of the round they have seen.
+_HELD: dict[tuple[str, int], tuple[Partition, int]] = {}
+
+
+def _answer(
+    image: FloatArray,
+    *problems: MulticlassProblem,
+    run: str,
+    chunks: tuple[int, ...],
+    task: str,
+    stamps: tuple[int, int] | None,
+    arguments: dict[str, Any],
+) -> Reply:
+    """Do a task on some chunks, one after the other; or say which have lost their dual points."""
+    keys = [(run, chunk) for chunk in chunks]
+    held = [_HELD.get(key, (Partition(), 0)) for key in keys]
+    place = [(chunk, _address()) for chunk in chunks]
+    if stamps is not None:
+        lost = [chunk for chunk, (_, seen) in zip(chunks, held, strict=True) if seen != stamps[0]]
+        if lost:
+            return {"lost": lost, "place": place}
+    reply: Reply | None = None
+    for key, (partition, stamp), problem in zip(keys, held, problems, strict=True):
+        if task == "round" and reply is not None:
+            arguments["current"] = image + arguments["sigma"] * reply["image"]
+        answer = getattr(partition, task)(problem, image, **arguments)
+        _HELD[key] = partition, stamp if stamps is None else stamps[1]
+        reply = answer if reply is None else total((reply, answer))
+    assert reply is not None
+    return reply | {"lost": [], "place": place}
+
+
+def _restore(
+    *_: MulticlassProblem, run: str, chunk: int, stamp: int, pool: Any, fresh: bool
+) -> None:
+    """Hold a chunk's dual points from now on under this stamp: ``pool``, or what is held."""
+    partition, _stamp = _HELD.get((run, chunk), (None, 0))
+    if fresh:
+        partition = Partition()
+        partition.restore(pool)
+    if partition is not None:
+        _HELD[run, chunk] = partition, stamp
+
+
+def _pool(problem: MulticlassProblem, *, run: str, chunk: int, stamp: int) -> Any:
+    partition, seen = _HELD.get((run, chunk), (Partition(), 0))
+    if seen != stamp:
+        return None
+    return partition.held(problem)
+
+
+def _forget(run: str) -> None:
+    for key in [key for key in _HELD if key[0] == run]:
+        del _HELD[key]
+
+
+def _address() -> str:
+    from distributed import get_worker
+
+    return str(get_worker().address)
+
+
+def _sum(*replies: Reply) -> Reply:
+    places = [place for reply in replies for place in reply["place"]]
+    lost = [chunk for reply in replies for chunk in reply["lost"]]
+    if lost:
+        return {"lost": lost, "place": places}
+    return total(replies)
+
+
+class DaskCrew:
+    """Workers of a Dask cluster, each with some chunks of the rows.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    problems : list of futures
+        The rows of each chunk.
+    counts : array of int
+        How many rows a chunk has.
+    shared : Shared
+    """
+
+    sequential = False
+
+    def __init__(self, client: Any, problems: list[Any], counts: Any, shared: Shared) -> None:
+        self._client, self._problems, self._counts = client, problems, counts
+        self._stateful = bool(shared.smoothing)
+        self._run = uuid.uuid4().hex
+        self._stamp = 0
+        self._kept: list[Any] = [None] * len(problems)  # pools of the last checkpoint
+        self.moved: int | None = 0
+        _, distributed = imported()
+        distributed.wait(problems)
+        for problem in problems:
+            if problem.status == "error":
+                problem.result()
+        where = client.who_has(problems)
+        self._places = [next(iter(where[problem.key])) for problem in problems]
+
+    @property
+    def count(self) -> int:
+        """Workers with rows: each goes through its chunks one after the other."""
+        return len(set(self._places))
+
+    def reduce(self, task: str, image: FloatArray, **arguments: Any) -> Reply:
+        stamps = None
+        if task == "round" or (task == "corner" and self._stateful):
+            stamps = self._stamp, self._stamp + 1
+        elif task != "corner" and task not in _STATELESS:
+            stamps = self._stamp, self._stamp
+        reply = _attempted(lambda: self._reduced(task, image, stamps, arguments))
+        for chunk, place in reply.pop("place"):
+            self._places[chunk] = place
+        lost = reply.pop("lost")
+        if lost:
+            _attempted(lambda: self._recover(lost))
+            raise LostDualsError
+        if stamps is not None:
+            self._stamp = stamps[1]
+        return reply
+
+    def _groups(self) -> dict[str, list[int]]:
+        groups: dict[str, list[int]] = {}
+        for chunk, place in enumerate(self._places):
+            groups.setdefault(place, []).append(chunk)
+        return groups
+
+    def _reduced(self, task: str, image: FloatArray, stamps: Any, arguments: Any) -> Reply:
+        client, groups = self._client, self._groups()
+        # to one worker, from where the others fetch it: a broadcast waits for dead ones
+        weights = client.scatter(image, hash=False)
+        level = [
+            client.submit(
+                _answer,
+                weights,
+                *(self._problems[chunk] for chunk in chunks),
+                run=self._run,
+                chunks=tuple(chunks),
+                task=task,
+                stamps=stamps,
+                arguments=arguments,
+                pure=False,
+                workers=[place],
+                allow_other_workers=True,
+            )
+            for place, chunks in groups.items()
+        ]
+        reply = _tree_sum(client, level, _sum)
+        assert self.moved is not None
+        size = sum(np.asarray(part).nbytes for name, part in reply.items() if name != "place")
+        self.moved += len(groups) * (image.nbytes + size)
+        return reply
+
+    def _recover(self, lost: list[int]) -> None:
+        """Give all chunks one new stamp; the lost ones go back to the last checkpoint."""
+        self._stamp += 2
+        self._restamp({chunk: self._kept[chunk] for chunk in lost})
+
+    def _restamp(self, pools: dict[int, Any]) -> None:
+        client = self._client
+        client.gather(
+            [
+                client.submit(
+                    _restore,
+                    self._problems[chunk],
+                    run=self._run,
+                    chunk=chunk,
+                    stamp=self._stamp,
+                    pool=pools.get(chunk),
+                    fresh=chunk in pools,
+                    pure=False,
+                    workers=[place],
+                    allow_other_workers=True,
+                )
+                for chunk, place in enumerate(self._places)
+            ]
+        )
+
+    def coefficients(self) -> None:
+        """Too many to bring together."""
+
+    def duals(self) -> tuple[Any, ...] | None:
+        client = self._client
+        pools = _attempted(
+            lambda: client.gather(
+                [
+                    client.submit(
+                        _pool,
+                        problem,
+                        run=self._run,
+                        chunk=chunk,
+                        stamp=self._stamp,
+                        pure=False,
+                        workers=[place],
+                        allow_other_workers=True,
+                    )
+                    for chunk, (problem, place) in enumerate(
+                        zip(self._problems, self._places, strict=True)
+                    )
+                ]
+            )
+        )
+        if any(pool is None for pool in pools):
+            return None  # the next round recovers
+        self._kept = pools
+        return joined(pools)
+
+    def restore(self, pool: tuple[Any, ...]) -> None:
+        self._kept = split(pool, self._counts)
+        self._stamp += 2
+        _attempted(lambda: self._restamp(dict(enumerate(self._kept))))
+
+    def close(self) -> None:
+        """Let the workers forget the dual points."""
+        self._client.run(_forget, self._run, on_error="ignore")
+
+
+class SpreadExamples:
+    """Examples of a structured SVM on the workers, for batch Frank-Wolfe.
+
+    Workers keep no dual points: one that dies costs the time to prepare its examples elsewhere.
+
+    Parameters
+    ----------
+    X, y : Dask bags
+        With the same partitions.
+    n, size : int
+        Examples, and entries of w.
+    make : callable
+        ``make(X, y)``: the examples of a partition.
+    """
+
+    def __init__(self, X: Any, y: Any, n: int, size: int, make: Callable[..., Any]) -> None:
+        dask, distributed = imported()
+        if not hasattr(X, "npartitions") or X.npartitions != getattr(y, "npartitions", None):
+            raise ValueError("X and y must be Dask bags with as many partitions")
+        self.n, self.size, self.oracle_calls, self.moved = n, size, 0, 0
+        self._client = current_client()
+        pairs = zip(X.to_delayed(), y.to_delayed(), strict=True)
+        self._parts = self._client.compute([dask.delayed(make)(*pair) for pair in pairs])
+        distributed.wait(self._parts)
+
+    def corners(self, w: FloatArray) -> Any:
+        """The vertex of every block that w points to, summed up."""
+        from cornerstep.problems.structured import Corners
+
+        reply = _attempted(lambda: self._reduced(w))
+        self.oracle_calls += self.n
+        return Corners(reply["image"], reply["losses"], np.concatenate(reply["hinges"]))
+
+    def _reduced(self, w: FloatArray) -> Reply:
+        weights = self._client.scatter(w, hash=False)
+        replies = [self._client.submit(_decoded, part, weights, pure=False) for part in self._parts]
+        self.moved += 2 * w.nbytes * len(replies) + 8 * self.n
+        return _tree_sum(self._client, replies, _total)
+
+
+def _decoded(examples: Any, w: FloatArray) -> Reply:
+    found = examples.corners(w)
+    return {"image": found.image, "losses": found.losses, "hinges": [found.hinges]}
+
+
+def _total(*replies: Reply) -> Reply:
+    return total(replies)
+
+
+def _tree_sum(client: Any, level: list[Any], add: Callable[..., Reply]) -> Reply:
+    """The sum of futures, a few at a time, on the workers."""
+    while len(level) > 1:
+        level = [
+            client.submit(add, *level[k : k + _FAN], pure=False) for k in range(0, len(level), _FAN)
+        ]
+    reply: Reply = level[0].result()
+    return reply
+
+
+def _attempted(action: Callable[[], Any]) -> Any:
+    """The result of an action; again, where a worker that dies takes what it needs along."""
+    from concurrent.futures import CancelledError
+
+    # connections that closed are OSErrors
+    transient = (CancelledError, OSError, TimeoutError)
+    for attempt in range(_ATTEMPTS):
+        try:
+            return action()
+        except transient:
+            if attempt == _ATTEMPTS - 1:
+                raise
+            time.sleep(0.1 * 2**attempt)
+    return None

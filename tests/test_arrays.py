@@ -1,0 +1,206 @@
+"""Arrays of other libraries: the same objectives, certificates and predictions as with NumPy."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import array_api_strict
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+from cornerstep import MulticlassSVC
+from cornerstep.arrays import is_foreign, to_numpy
+from cornerstep.losses import WeightedTopK, WeightedUsunier
+from cornerstep.problems.array_losses import ArrayLoss
+from multiclass_problems import LOSS_KINDS, draw, optimum
+
+RULES = ("fw-corrective", "fw", "fw-open-loop", "projected-gradient")
+
+
+def _torch():
+    return pytest.importorskip("torch", reason="torch is not installed")
+
+
+def _strict(X):
+    return array_api_strict.asarray(X)
+
+
+def _tensor(X, device="cpu"):
+    return _torch().tensor(X, device=device)
+
+
+def _device():
+    torch = _torch()
+    if not torch.cuda.is_available():
+        pytest.skip("no GPU")
+    return "cuda"
+
+
+KINDS = {"strict": _strict, "torch": _tensor, "cuda": lambda X: _tensor(X, _device())}
+every_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+def _fit(problem, make, dtype=None, **parameters):
+    X, y, weight = make(problem.X), make(problem.y), make(problem.weight)
+    if dtype is not None:
+        X = X.to(getattr(_torch(), dtype))
+    return problem.estimator(**parameters).fit(X, y, sample_weight=weight)
+
+
+@pytest.mark.filterwarnings("ignore:MulticlassSVC stopped")
+@every_kind
+@pytest.mark.parametrize("smoothing", [0.0, 0.5])
+@pytest.mark.parametrize("loss", LOSS_KINDS)
+def test_same_iterates_as_numpy(kind, loss, smoothing):
+    problem = draw(loss, smoothing)
+    for solver in RULES if kind != "strict" else RULES[:2]:
+        steps = {"solver": solver, "tol": 0.0, "max_iter": 3 if smoothing else 12}
+        expected, model = problem.fit(**steps), _fit(problem, KINDS[kind], **steps)
+        assert model.objective_ == pytest.approx(expected.objective_, rel=1e-9)
+        assert model.dual_objective_ == pytest.approx(expected.dual_objective_, rel=1e-9, abs=1e-9)
+        np.testing.assert_allclose(to_numpy(model.coef_), expected.coef_, atol=1e-9)
+        np.testing.assert_allclose(model.trace_["value"], expected.trace_["value"], rtol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["torch", "cuda"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("loss", LOSS_KINDS)
+def test_rounded_data_prove_true_bounds(kind, dtype, loss):
+    """The optimum of the data as given lies between the two objectives, and P is of ``coef_``."""
+    problem = draw(loss)
+    torch = _torch()
+    rounded = torch.tensor(problem.X).to(getattr(torch, dtype)).double().numpy()
+    model = _fit(problem, KINDS[kind], dtype, solver="auto", tol=5e-3, max_iter=3000)
+    assert model.status_.value == "solved"
+    given = type(problem)(**{**vars(problem), "X": rounded})
+    exact = given.fit(solver="block", tol=1e-7)
+    assert model.dual_objective_ <= exact.objective_ * (1 + 1e-8)
+    assert model.objective_ >= exact.dual_objective_ * (1 - 1e-8)
+    weights = to_numpy(model.coef_)
+    assert model.objective_ == pytest.approx(given.primal(weights), rel=1e-9)
+
+
+@every_kind
+def test_optimum(kind):
+    problem, least = draw("weighted-top-k"), optimum("weighted-top-k")
+    model = _fit(problem, KINDS[kind], tol=1e-3, max_iter=500)
+    assert model.status_.value == "solved"
+    assert model.dual_objective_ <= least * (1 + 1e-9) <= model.objective_ * (1 + 2e-9)
+
+
+@every_kind
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_attributes_and_predictions_are_of_the_same_kind(kind, n_classes):
+    X, y = load_digits(n_class=n_classes, return_X_y=True)
+    X = X / 16.0
+    make = KINDS[kind]
+    model = MulticlassSVC(tol=0.05).fit(make(X), make(y))
+    plain = MulticlassSVC(tol=0.05, solver="fw-corrective").fit(X, y)
+    for name in ("coef_", "intercept_", "classes_"):
+        value = getattr(model, name)
+        assert type(value) is type(make(X))
+        np.testing.assert_allclose(to_numpy(value), getattr(plain, name), atol=1e-8)
+    for name in ("predict", "decision_function", "predict_top_k"):
+        arguments = (2,) if name == "predict_top_k" else ()
+        value = getattr(model, name)(make(X), *arguments)
+        assert is_foreign(value)
+        assert value.device == make(X).device
+        np.testing.assert_allclose(to_numpy(value), getattr(plain, name)(X, *arguments), atol=1e-6)
+    assert model.score(make(X), make(y)) == plain.score(X, y)
+    assert model.top_k_score(make(X), make(y), 2) == plain.top_k_score(X, y, 2)
+
+
+@pytest.mark.parametrize("kind", ["torch", "cuda"])
+def test_labels_of_numpy_and_examples_without_weight(kind):
+    X, y = load_digits(n_class=3, return_X_y=True)
+    weight = np.where(np.arange(y.size) % 3 == 0, 0.0, 1.0)
+    names = np.array(["none", "one", "two"])[y]
+    model = MulticlassSVC(tol=0.05, smoothing=1.0, solver="fw", max_iter=5)
+    with pytest.warns(match="stopped at"):
+        model.fit(KINDS[kind](X / 16.0), names, sample_weight=weight)
+    assert model.dual_coef_.shape == (y.size, 3)
+    assert not to_numpy(model.dual_coef_)[weight == 0].any()
+    assert set(model.predict(KINDS[kind](X / 16.0))) <= set(names)
+
+
+@pytest.mark.parametrize("family", [WeightedTopK, WeightedUsunier])
+@pytest.mark.parametrize("library", ["array_api_compat.numpy", "array_api_strict"])
+def test_losses_and_projections_as_array_code(family, library):
+    from importlib import import_module
+
+    xp = import_module(library)
+    rng = np.random.default_rng(0)
+    for _ in range(6):
+        m = int(rng.integers(2, 90))
+        rho = np.sort(rng.random(int(rng.integers(1, min(m, 7)))))[::-1]
+        loss, labels = family(rho), rng.integers(0, m, 5)
+        scores = rng.standard_normal((5, m)) * rng.choice([0.1, 1.0, 10.0])
+        ours = ArrayLoss(loss, xp, xp.asarray(scores), m)
+        arrays = xp.asarray(scores), xp.asarray(labels, dtype=xp.int64)
+        deltas = ours.deltas(slice(0, 5), arrays[1], xp.float64)
+        values, _, points = ours.corners(*arrays, deltas)
+        np.testing.assert_allclose(np.asarray(values), loss.value(scores, labels), atol=1e-12)
+        np.testing.assert_allclose(np.asarray(points), -loss.subgradient(scores, labels))
+        for smoothing in (1e-3, 0.1, 10.0):
+            values, alpha = ours.envelopes(*arrays, deltas, smoothing)
+            expected = loss.envelope(scores, labels, smoothing)
+            np.testing.assert_allclose(np.asarray(values), expected, atol=1e-9, rtol=1e-9)
+            assert np.isfinite(loss.conjugate(-np.asarray(alpha), labels)).all()
+            expected = loss.dual_point(scores, labels, smoothing)
+            np.testing.assert_allclose(np.asarray(alpha), expected, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"kernel": "rbf"}, "kernel must be 'linear' for arrays of array_api_strict"),
+        ({"solver": "block"}, "solver must be one of auto, fw-corrective"),
+        ({"warm_start": True}, "warm_start must be False"),
+    ],
+)
+def test_what_such_arrays_cannot_do(parameters, message):
+    X, y = _strict(np.eye(4)), _strict(np.array([0, 1, 2, 0]))
+    with pytest.raises(ValueError, match=message):
+        MulticlassSVC(**parameters).fit(X, y)
+
+
+def test_wrong_arrays():
+    y = _strict(np.array([0, 1, 2, 0]))
+    X = np.eye(4)
+    with pytest.raises(ValueError, match="X must be a matrix"):
+        MulticlassSVC().fit(_strict(X[0]), y)
+    with pytest.raises(ValueError, match="X must be finite"):
+        MulticlassSVC().fit(_strict(X * np.nan), y)
+    with pytest.raises(ValueError, match="y must have one label for each of the 4 rows"):
+        MulticlassSVC().fit(_strict(X), y[:2])
+    with pytest.raises(ValueError, match="at least two classes"):
+        MulticlassSVC().fit(_strict(X), y * 0)
+    model = MulticlassSVC(tol=0.1).fit(_strict(X), y)
+    with pytest.raises(ValueError, match="X must be an array of array_api_strict"):
+        model.predict(X)
+    with pytest.raises(ValueError, match="expecting 4 features"):
+        model.predict(_strict(X[:, :2]))
+
+
+def test_without_the_extra_one_line_says_what_to_install():
+    """Neither torch nor array-api-compat: NumPy data train, other arrays name the extra."""
+    program = """
+import sys
+for name in ("torch", "array_api_compat", "triton"):
+    sys.modules[name] = None
+import array_api_strict, numpy as np
+from cornerstep import MulticlassSVC
+X, y = np.eye(3), np.arange(3)
+assert MulticlassSVC(tol=0.1).fit(X, y).score(X, y) == 1.0
+try:
+    MulticlassSVC().fit(array_api_strict.asarray(X), y)
+except ImportError as error:
+    print(error)
+"""
+    shown = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert shown.returncode == 0, shown.stderr
+    assert shown.stdout.strip() == (
+        "arrays of array_api_strict need array-api-compat: pip install 'cornerstep[torch]'"
+    )
