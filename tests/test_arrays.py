@@ -188,8 +188,11 @@ def test_without_the_extra_one_line_says_what_to_install():
     """Neither torch nor array-api-compat: NumPy data train, other arrays name the extra."""
     program = """
 import sys
-for name in ("torch", "array_api_compat", "triton"):
-    sys.modules[name] = None
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("torch", "array_api_compat", "triton"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+sys.meta_path.insert(0, Missing())
 import array_api_strict, numpy as np
 from cornerstep import MulticlassSVC
 X, y = np.eye(3), np.arange(3)

@@ -30,6 +30,8 @@ def test_python_blocks_run(page, tmp_path, monkeypatch):
     matplotlib.use("Agg")
     monkeypatch.chdir(tmp_path)
     namespace = {"__name__": "__docs__"}
+    if "import torch" in page.read_text(encoding="utf-8"):
+        pytest.importorskip("torch")
     for _, block in BLOCK.findall(page.read_text(encoding="utf-8")):
         exec(compile(textwrap.dedent(block), str(page), "exec"), namespace)
 
@@ -62,5 +64,11 @@ def test_the_site_builds_without_warnings_and_shows_what_examples_say(tmp_path):
 
 @pytest.mark.parametrize("name", MODULES)
 def test_docstring_examples_run(name):
-    failures, _ = doctest.testmod(importlib.import_module(name))
+    try:
+        module = importlib.import_module(name)
+    except ModuleNotFoundError as missing:
+        if missing.name not in ("torch", "triton"):
+            raise
+        pytest.skip(f"{missing.name} is not installed")
+    failures, _ = doctest.testmod(module)
     assert failures == 0
