@@ -132,6 +132,35 @@ def test_kept_columns_are_not_computed_again():
     assert columns.evaluations == counting.entries == 3 * N + 4
 
 
+def test_what_symmetry_tells_is_not_computed_again():
+    X, counting = examples(), Counting()
+    matrix, out = exact(X), np.zeros(N)
+    columns = KernelColumns(CallableKernel(X, counting), 10**6)
+    first, second = np.arange(10), np.arange(20, 28)
+    columns.add_product(first, np.ones(10), out)
+    assert counting.entries == 10 * N
+    columns.add_product(second, np.ones(8), out)
+    assert columns.evaluations == counting.entries == 10 * N + 8 * (N - 10)
+    expected = matrix[:, first].sum(axis=1) + matrix[:, second].sum(axis=1)
+    np.testing.assert_allclose(out, expected, rtol=1e-12)
+    cheap = KernelColumns(PrecomputedKernel(matrix), 10**6)  # nothing to save: all is read
+    for chosen in (first, second):
+        cheap.add_product(chosen, np.ones(chosen.size), out)
+    assert cheap.evaluations == 18 * N
+
+
+def test_columns_are_fetched_if_there_is_room():
+    counting, out = Counting(), np.zeros(N)
+    columns = KernelColumns(CallableKernel(examples(), counting), 3 * N * 8)
+    columns.fetch(np.array([5, 6]))
+    assert counting.entries == 2 * N
+    columns.fetch(np.array([6, 7, 8]))  # no room for both
+    assert counting.entries == 2 * N
+    assert columns.are_kept().nonzero()[0].tolist() == [5, 6]
+    columns.add_product(np.array([5, 6]), np.ones(2), out)
+    assert counting.entries == 2 * N
+
+
 def test_the_column_unused_the_longest_goes_first():
     counting, out = Counting(), np.zeros(N)
     columns = KernelColumns(CallableKernel(examples(), counting), 3 * N * 8)

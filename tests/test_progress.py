@@ -46,7 +46,7 @@ def test_the_display_fits_a_narrow_terminal():
     for second in range(5):
         progress._descent.add(float(second), 1000.0 * 0.5**second)
     progress._gap = 62.5
-    shown = Text.from_markup(progress._lines(123_456, 3600.0, 1234.5678)).plain.splitlines()
+    shown = Text.from_markup(progress._lines(123_456, 3600.0, 1234.5678, "")).plain.splitlines()
     assert shown[0].endswith("iteration 123,456  primal 1234.57  dual 1172.07")
     assert shown[1].startswith("  relative gap 5.1e-02 ━")
     assert shown[1].endswith(" 1e-03  3600.0 s, about 85 min left")

@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.datasets import load_breast_cancer
 
 import cornerstep.problems.reduced_hull_auto as auto
+import cornerstep.problems.reduced_hull_face as face
+import cornerstep.problems.reduced_hull_start as beginning
 from cornerstep import Status, minimize
 from cornerstep.optimiser.loop import Stopping, run
 from cornerstep.problems.kernel_columns import CallableKernel, InnerProductKernel, KernelColumns
@@ -160,14 +163,75 @@ def test_rounds_never_increase_the_value():
     _, signs, matrix = draw(400, 0.3, gap=0.5)
     for options in ({"K": 15}, {"C": 30.0}):
         found = train(problem(matrix, signs, **options), tol=1e-10, max_iter=500)
-        assert (np.diff(found.trace["value"]) <= 1e-11 * abs(found.objective)).all()
+        grown = np.array(found.trace["kind"]) == "growth"  # those are hulls of another size
+        values = found.trace["value"][np.flatnonzero(grown).max(initial=0) :]
+        assert values.size > 10
+        assert (np.diff(values) <= 1e-11 * abs(found.objective)).all()
+
+
+@pytest.mark.parametrize("weights", ["equal", "different"])
+def test_slim_hulls_grow_within_their_size(weights):
+    _, signs, matrix = draw(120, 0.3)
+    caps = caps_of(weights, 120)
+    task = problem(matrix, signs, caps, K=12.5)
+    sizes = []
+
+    def watch(iterate):
+        beta = iterate.x
+        assert (signs * beta >= 0).all()
+        assert (np.abs(beta) <= caps).all()
+        sums = [abs(beta[part].sum()) for part in task.classes]
+        assert sums[0] == pytest.approx(sums[1], rel=1e-12)
+        sizes.append(sums[0])
+        if "growth" in iterate.kind and sums[0] < 12.5 * (1 - 1e-9):
+            assert np.isnan(iterate.gap)
+
+    found = train(task, tol=1e-6, callback=watch)
+    assert sizes[0] == 0
+    assert (np.diff(sizes) >= -1e-12).all()
+    assert sizes[-1] == pytest.approx(12.5, rel=1e-12)
+    assert found.status is Status.SOLVED
+    best, _ = optimum(matrix, signs, caps, K=12.5)
+    assert found.objective == pytest.approx(best, rel=1e-5)
+
+
+def test_growth_that_is_cut_short_is_filled_up_and_certified():
+    _, signs, matrix = draw(120, 0.3)
+    best, _ = optimum(matrix, signs, np.ones(120), K=20)
+    for rounds in (0, 1, 5):
+        task = problem(matrix, signs, K=20)
+        found = train(task, tol=1e-6, max_iter=rounds)
+        assert found.status is Status.ITERATION_LIMIT
+        feasible(task, found.beta)
+        assert found.objective - found.gap <= best <= found.objective * (1 + 1e-12)
+
+
+def test_hulls_that_grow_may_need_everyone():
+    _, signs, matrix = draw(60, 0.3)
+    K = float((signs > 0).sum())
+    found = train(problem(matrix, signs, K=K), tol=1e-8)
+    assert found.status is Status.SOLVED
+    np.testing.assert_allclose(found.beta[signs > 0], 1.0)
+
+
+def test_slim_hulls_touch_no_more_columns_than_smo():
+    X, y = load_breast_cancer(return_X_y=True)
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    order = np.argsort(-y, kind="stable")
+    kernel = InnerProductKernel(X[order], "rbf", 1 / 30)
+    task = ReducedHullProblem(
+        KernelColumns(kernel, 10**8), np.where(y[order] > 0, 1.0, -1.0), np.ones(y.size), K=20
+    )
+    found = train(task, tol=1e-3)
+    assert found.status is Status.SOLVED
+    assert found.evaluations <= 108 * y.size  # SMO with second-order selection, from zero
 
 
 def test_newton_steps_help_where_two_coordinates_at_a_time_are_slow(monkeypatch):
     X, signs, _ = draw(300, 0.5, gap=2.0, d=2)
     matrix = np.exp(-0.02 * ((X[:, None] - X) ** 2).sum(axis=2))
     with_newton = train(problem(matrix, signs, K=1.5), tol=1e-6, max_iter=2000)
-    monkeypatch.setattr(auto, "_FACE", 0)
+    monkeypatch.setattr(face, "_FACE", 0)
     without = train(problem(matrix, signs, K=1.5), tol=1e-6, max_iter=2000)
     assert "newton" in with_newton.trace["kind"]
     assert with_newton.status is Status.SOLVED
@@ -186,12 +250,12 @@ def test_more_free_coordinates_than_a_working_set_holds(monkeypatch):
     assert found.objective == pytest.approx(full.objective, rel=1e-6)
 
 
-@pytest.mark.parametrize("options", [{"K": 200.0}, {"K": 30.0}, {"C": 1.0}], ids=str)
+@pytest.mark.parametrize("options", [{"K": 200.0}, {"K": 300.0}, {"C": 1.0}], ids=str)
 def test_a_start_on_fewer_examples_is_feasible_and_changes_nothing_but_the_way(options):
     _, signs, matrix = draw(3000, 0.2, d=8)
     caps = caps_of("different", 3000)
     task = problem(matrix, signs, caps, **options)
-    start, stopped = auto.starting_point(task, np.random.default_rng(0), 1e-3)
+    start, stopped = beginning.starting_point(task, np.random.default_rng(0), 1e-3)
     assert not stopped
     feasible(task, start)
     found = train(task, tol=1e-5, rng=np.random.default_rng(1))

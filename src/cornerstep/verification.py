@@ -302,6 +302,7 @@ def _boosting(
     clf: Any, X: Any, labels: IntArray, weights: FloatArray, problems: list[str]
 ) -> tuple[FloatArray, FloatArray, str]:
     from cornerstep.estimators.boosting_machine import tree_learner
+    from cornerstep.estimators.boosting_parameters import share_of_weight
     from cornerstep.problems.soft_margin import SoftMargin
     from cornerstep.problems.weak_learners import evaluate
 
@@ -309,7 +310,7 @@ def _boosting(
     if clf._kind != "tree":
         raise ValueError("only ensembles of the library's own trees can be certified anew")
     used = weights > 0
-    share = clf._share(weights)
+    share = share_of_weight(clf.nu, weights)
     values, bounds = [], []
     distributions = clf.example_weights_.reshape(labels.size, -1)
     for k, machine in enumerate(clf._machines):

@@ -113,7 +113,8 @@ class ReducedHullSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
     -----
     More than two classes are trained one against one, and ``C_``, ``nu_``, ``K_``, ``margin_``,
     ``objective_``, ``gap_``, ``status_`` and ``trace_`` are then lists or arrays with an entry for
-    each pair, in the order (0, 1), (0, 2), ..., (1, 2), ...
+    each pair, in the order (0, 1), (0, 2), ..., (1, 2), ...  Ctrl-C ends training: the pairs that
+    are left stay at their starting points, with the gaps and the status to show for it.
 
     Examples
     --------
@@ -281,7 +282,7 @@ class ReducedHullSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
         starts = kept[1] if kept is not None and kept[0] == signature else None
         rng = check_random_state(self.random_state)
         pairs: list[_Pair] = []
-        begun, interrupted = time.perf_counter(), False
+        begun = time.perf_counter()
         for k, (i, j) in enumerate(combinations(range(self.classes_.size), 2)):
             first, second = (j, i) if self.classes_.size == 2 else (i, j)
             positive, negative = (np.flatnonzero((labels == c) & (weights > 0))
@@ -297,23 +298,30 @@ class ReducedHullSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
             kernel = self._kernel(X, examples)
             limit = int(self.cache_size * 1e6)
             problem = ReducedHullProblem(KernelColumns(kernel, limit), signs, caps, K=K, C=self.C)
-            training = train(
-                problem,
-                self.method,
-                tol=self.tol,
-                max_iter=sys.maxsize if self.max_iter == -1 else int(self.max_iter),
-                time_limit=0.0 if interrupted else self._seconds_left(begun),
-                start=None if starts is None else starts[k],
-                rng=np.random.default_rng(rng.randint(np.iinfo(np.int32).max)),
-                verbose=self.verbose,
-            )
+            stopped = bool(pairs) and pairs[-1].training.status is Status.INTERRUPTED
+            if stopped:
+                training = self._untrained(problem)
+            else:
+                training = train(
+                    problem,
+                    self.method,
+                    tol=self.tol,
+                    max_iter=sys.maxsize if self.max_iter == -1 else int(self.max_iter),
+                    time_limit=self._seconds_left(begun),
+                    start=None if starts is None else starts[k],
+                    rng=np.random.default_rng(rng.randint(np.iinfo(np.int32).max)),
+                    verbose=self.verbose,
+                )
             solved = training.status in (Status.SOLVED, Status.NO_PROGRESS)
             machine = problem.machine(training.beta, training.gradient, solved=solved)
             pairs.append(_Pair(first, second, examples, machine, training))
-            # An interrupt must not leave classes without a machine: the others get a rough one.
-            interrupted = interrupted or training.status is Status.INTERRUPTED
         self._state = (signature, [pair.training.beta for pair in pairs])
         return pairs
+
+    def _untrained(self, problem: ReducedHullProblem) -> Training:
+        """The starting point and its gap, for pairs that an interrupt left no time for."""
+        start = train(problem, tol=self.tol, max_iter=0, start=problem.start())
+        return start._replace(status=Status.INTERRUPTED)
 
     def _seconds_left(self, begun: float) -> float | None:
         if self.time_limit is None:
@@ -361,6 +369,14 @@ class ReducedHullSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
         return out
 
     def _warn(self, runs: list[Training]) -> None:
+        interrupted = [run for run in runs if run.status is Status.INTERRUPTED]
+        if len(interrupted) > 1:
+            warnings.warn(
+                f"ReducedHullSVC was interrupted: {len(interrupted) - 1} of {len(runs)} pairs of "
+                "classes were not trained and are at their starting points, see status_ and gap_",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
         for run in runs:
             if run.status in (Status.ITERATION_LIMIT, Status.NO_PROGRESS):
                 warnings.warn(

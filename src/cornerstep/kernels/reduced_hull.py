@@ -35,6 +35,71 @@ def accumulate(store, slots, values, out):
 
 
 @njit(cache=True, nogil=True)
+def violators(beta, gradient, lower, upper, free, known, first, last, share):
+    """Who violates optimality among the coordinates ``first <= k < last``, that have one sum.
+
+    With ``low = min h over b < upper`` and ``high = max h over b > lower``, those that may rise and
+    have ``h < high - share (high - low)`` and those that may fall and have ``h > low + ...``; the
+    free ones are left out.
+
+    Returns
+    -------
+    sides : tuple of four (indices, keys)
+        Rising with known columns, rising without, falling with, falling without; the least key is
+        the worst violator's.
+    violation : float
+        ``high - low``, at least 0.
+    """
+    low, high = np.inf, -np.inf
+    for k in range(first, last):
+        if beta[k] < upper[k] and gradient[k] < low:
+            low = gradient[k]
+        if beta[k] > lower[k] and gradient[k] > high:
+            high = gradient[k]
+    violation = max(high - low, 0.0)
+    rise, fall = high - share * violation, low + share * violation
+    counts = np.zeros(4, np.intp)
+    found, keys = np.empty((4, last - first), np.intp), np.empty((4, last - first))
+    if violation > 0.0:
+        for k in range(first, last):
+            if free[k]:
+                continue
+            if beta[k] < upper[k] and gradient[k] < rise:
+                side, key = 0, gradient[k]
+            elif beta[k] > lower[k] and gradient[k] > fall:
+                side, key = 2, -gradient[k]
+            else:
+                continue
+            side += 0 if known[k] else 1
+            found[side, counts[side]], keys[side, counts[side]] = k, key
+            counts[side] += 1
+    return (
+        (found[0, : counts[0]], keys[0, : counts[0]]),
+        (found[1, : counts[1]], keys[1, : counts[1]]),
+        (found[2, : counts[2]], keys[2, : counts[2]]),
+        (found[3, : counts[3]], keys[3, : counts[3]]),
+    ), violation
+
+
+@njit(cache=True, nogil=True)
+def least_idle(beta, gradient, first, last, sign, most):
+    """Up to ``most`` coordinates ``first <= k < last`` with b = 0 and the least ``sign * h``."""
+    found, keys = np.empty(most, np.intp), np.empty(most)
+    count = 0
+    for k in range(first, last):
+        key = sign * gradient[k]
+        if beta[k] != 0.0 or (count == most and key >= keys[count - 1]):
+            continue
+        place = count if count < most else most - 1
+        while place > 0 and keys[place - 1] > key:
+            found[place], keys[place] = found[place - 1], keys[place - 1]
+            place -= 1
+        found[place], keys[place] = k, key
+        count = min(count + 1, most)
+    return found[:count]
+
+
+@njit(cache=True, nogil=True)
 def two_coordinate_descent(K, beta, gradient, lower, upper, split, tol, max_iter):
     """SMO with second-order selection on ``min 1/2 b'Kb + <p, b>, lower <= b <= upper``.
 

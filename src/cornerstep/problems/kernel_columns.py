@@ -20,8 +20,9 @@ from cornerstep.vectors import FloatArray, IntArray
 Block: TypeAlias = npt.NDArray[Any]
 Precision: TypeAlias = type[np.float32] | type[np.float64]
 
-_ROWS, _COLUMNS = 128, 2048  # a tile of a product, small enough to stay in the cache until exp
+_ROWS = 32  # of a block at a time: few enough to stay in the cache until exp
 _BATCH_BYTES = 2**25  # columns computed at a time
+_DEAR = 64  # features from which on to compute an entry costs more than to move it
 _DENSE_SHARE, _DENSE_BYTES = 0.02, 2**29  # sparse examples this full and small are made dense
 
 
@@ -29,6 +30,7 @@ class Kernel(Protocol):
     """A symmetric positive semidefinite matrix known by its blocks."""
 
     n: int
+    dear: bool  # whether to compute an entry costs more than to move it
 
     def block(self, rows: IntArray, columns: IntArray | None, precision: Precision) -> Block:
         """Entries of the matrix, a fresh array."""
@@ -56,6 +58,7 @@ class InnerProductKernel:
     ) -> None:
         self.n = X.shape[0]
         self.name, self.gamma, self.degree, self.coef0 = name, gamma, degree, coef0
+        self.dear = X.shape[1] >= _DEAR
         if sp.issparse(X):
             X = sp.csr_array(X, dtype=np.float64)
             size = X.shape[0] * X.shape[1]
@@ -102,26 +105,26 @@ class InnerProductKernel:
         left = self._factor(precision)
         others = left if columns is None else left[columns]
         out = np.empty((rows.size, others.shape[0]), dtype=precision)
-        for a in range(0, rows.size, _ROWS):
-            some = self._right(left[rows[a : a + _ROWS]])
-            for b in range(0, others.shape[0], _COLUMNS):
-                part = others[b : b + _COLUMNS]
-                product = (part @ some.T).T if sp.issparse(part) else some @ part.T
-                self._transform(product, out[a : a + _ROWS, b : b + _COLUMNS])
+        for start in range(0, rows.size, _ROWS):
+            some, part = self._right(left[rows[start : start + _ROWS]]), out[start : start + _ROWS]
+            if sp.issparse(others):
+                part[:] = (others @ some.T).T
+            else:
+                np.matmul(some, others.T, out=part)
+            self._transform(part)
         return out
 
-    def _transform(self, product: Block, out: Block) -> None:
+    def _transform(self, products: Block) -> None:
+        """Kernel values from inner products, in place."""
         if self.name == "rbf":
-            np.minimum(product, 0, out=product)
-            np.exp(product, out=out)
-        elif self.name == "linear":
-            out[:] = product
-        else:
-            product += self.coef0
+            np.minimum(products, 0, out=products)
+            np.exp(products, out=products)
+        elif self.name != "linear":
+            products += self.coef0
             if self.name == "poly":
-                np.power(product, self.degree, out=out)
+                np.power(products, self.degree, out=products)
             else:
-                np.tanh(product, out=out)
+                np.tanh(products, out=products)
 
 
 class PrecomputedKernel:
@@ -134,6 +137,7 @@ class PrecomputedKernel:
 
     def __init__(self, matrix: Any) -> None:
         self.matrix = np.asarray(matrix)
+        self.dear = False
         self.n = self.matrix.shape[0]
 
     def take(self, examples: IntArray) -> PrecomputedKernel:
@@ -155,6 +159,7 @@ class CallableKernel:
 
     def __init__(self, X: Any, function: Callable[[Any, Any], Any]) -> None:
         self.X, self.function = X, function
+        self.dear = True
         self.n = X.shape[0]
 
     def take(self, examples: IntArray) -> CallableKernel:
@@ -226,6 +231,10 @@ class KernelColumns:
         self.evaluations += rows.size * (self.n if columns is None else columns.size)
         return self.kernel.block(rows, columns, precision)
 
+    def are_kept(self) -> npt.NDArray[np.bool_]:
+        """For each example whether its column is kept."""
+        return self._slots >= 0
+
     def submatrix(self, examples: IntArray) -> FloatArray:
         """``K[examples, examples]`` in float64; entries of kept columns are not computed again."""
         from cornerstep.kernels.reduced_hull import gather
@@ -257,12 +266,36 @@ class KernelColumns:
         accumulate(self._store, slots[kept], values[kept], out)
         new, weights = examples[~kept], values[~kept]
         for batch in self._batches(new.size):
-            block = self._evaluate(new[batch], None, self.precision)
+            block = self._new_columns(new[batch])
             accumulate(block, np.arange(block.shape[0]), weights[batch], out)
             self._keep(new[batch], block)
 
+    def fetch(self, examples: IntArray) -> None:
+        """Keep these columns, which will be used soon, if there is room for all of them."""
+        new = examples[self._slots[examples] < 0]
+        if self.kept + new.size > self.room:
+            return
+        for batch in self._batches(new.size):
+            self._keep(new[batch], self._new_columns(new[batch]))
+
+    def _new_columns(self, examples: IntArray) -> Block:
+        """Whole columns; what kept columns know of them by symmetry is not computed again.
+
+        Where that is little all is computed: to pick out the rest would cost more.
+        """
+        kept = np.flatnonzero(self._slots >= 0)
+        if not self.kernel.dear or examples.size * kept.size < self.n:
+            return self._evaluate(examples, None, self.precision)
+        rest = np.flatnonzero(self._slots < 0)
+        out = np.empty((examples.size, self.n), dtype=self.precision)
+        out[:, rest] = self._evaluate(examples, rest, self.precision)
+        out[:, kept] = self._store[np.ix_(self._slots[kept], examples)].T
+        return out
+
     def _batches(self, count: int) -> Iterator[slice]:
         step = max(1, _BATCH_BYTES // (self.n * np.dtype(self.precision).itemsize))
+        if self.kernel.dear:
+            step = min(step, max(64, self.n // 16))  # more of the later ones is known by symmetry
         return (slice(start, min(start + step, count)) for start in range(0, count, step))
 
     def _keep(self, examples: IntArray, block: Block) -> None:

@@ -18,12 +18,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cornerstep.domains import BalancedBox, CappedSimplex, Product
+from cornerstep.domains.base import snap_to_bounds
 from cornerstep.objectives import Quadratic
 from cornerstep.problems.kernel_columns import KernelColumns
 from cornerstep.vectors import FloatArray, IntArray, Vector, dense
 
 #: Hulls whose value is below this share of :meth:`ReducedHullProblem.scale` count as touching.
 TOUCHING = 1e-12
+_ROUNDING = 1e-12  # of a sum, relative
 
 
 class Machine(NamedTuple):
@@ -71,8 +73,10 @@ class ReducedHullProblem:
         self.upper = np.where(signs > 0, caps, 0.0)
         self.linear = np.zeros(self.n) if C is None else -signs / C
         self.domain: Any = BalancedBox(signs, _common(caps)) if C else self._hulls(K or 0.0)
+        self.classes = (slice(0, self.n_positive), slice(self.n_positive, self.n))
         #: Coordinates from ``split`` on have a sum of their own.
         self.split = self.n if C else self.n_positive
+        self.sums = (slice(0, self.n),) if C else self.classes
 
     def _hulls(self, K: float) -> Product:
         parts = self.caps[: self.n_positive], self.caps[self.n_positive :]
@@ -81,6 +85,31 @@ class ReducedHullProblem:
     def objective(self) -> KernelQuadratic:
         """The problem for the optimiser, in a."""
         return KernelQuadratic(self)
+
+    @property
+    def width(self) -> float:
+        """K in numbers of examples of the mean cap, infinite for the C-SVM: small, slim hulls."""
+        return np.inf if self.K is None else self.K / float(self.caps.mean())
+
+    def is_short(self, beta: FloatArray) -> bool:
+        """Whether the weight of a class is below K, by more than rounding."""
+        if self.K is None:
+            return False
+        return min(abs(float(beta[part].sum())) for part in self.classes) < self.K * (1 - _ROUNDING)
+
+    def filled(self, beta: FloatArray, gradient: FloatArray) -> FloatArray:
+        """``beta`` with the weight that is missing, where the gradient h is best for it."""
+        out = beta.copy()
+        for part in self.classes:
+            missing = (self.K or 0.0) - abs(float(beta[part].sum()))
+            room = self.caps[part] - np.abs(beta[part])
+            order = np.argsort(self.signs[part] * gradient[part], kind="stable")
+            before = np.cumsum(room[order]) - room[order]
+            added = np.zeros(room.size)
+            added[order] = np.clip(missing - before, 0.0, room[order])
+            out[part] += self.signs[part] * added
+        snap_to_bounds(out, self.lower, self.upper)
+        return out
 
     def start(self) -> FloatArray:
         """Signed variables to start from: no column for the C-SVM, about 2K for reduced hulls."""
@@ -122,14 +151,7 @@ class ReducedHullProblem:
         The middle between the largest h that the oracle's vertex fills and the smallest that it
         leaves out: where the sum ends inside a coordinate both are that one's.
         """
-        parts = (slice(None, self.split), slice(self.split, None))
-        return tuple(
-            self._threshold(beta[part], gradient[part], part) for part in parts[: self._sums]
-        )
-
-    @property
-    def _sums(self) -> int:
-        return 1 if self.split == self.n else 2
+        return tuple(self._threshold(beta[part], gradient[part], part) for part in self.sums)
 
     def _threshold(self, beta: FloatArray, gradient: FloatArray, part: slice) -> float:
         lower, upper = self.lower[part], self.upper[part]

@@ -12,7 +12,8 @@ from cornerstep.optimiser import minimize
 from cornerstep.optimiser.loop import Callback, Stopping, run
 from cornerstep.optimiser.result import Status, Trace
 from cornerstep.problems.reduced_hull import TOUCHING, ReducedHullProblem
-from cornerstep.problems.reduced_hull_auto import WorkingSetDescent, starting_point
+from cornerstep.problems.reduced_hull_auto import WorkingSetDescent
+from cornerstep.problems.reduced_hull_start import starting_point
 from cornerstep.vectors import FloatArray
 
 METHODS = ("auto", "di-away", "di-pairwise", "di-away-schedule", "di-pairwise-schedule")
@@ -90,13 +91,12 @@ def train(
 
 def _feasible(problem: ReducedHullProblem, beta: FloatArray) -> FloatArray:
     """A feasible point near ``beta``, on its support if there is room."""
-    classes = slice(0, problem.n_positive), slice(problem.n_positive, problem.n)
     amounts = np.minimum(np.abs(beta), problem.caps)
     K = problem.K
     if K is None:
-        K = min(float(amounts[part].sum()) for part in classes)
+        K = min(float(amounts[part].sum()) for part in problem.classes)
     out = np.zeros(problem.n)
-    for part in classes if K > 0 else ():
+    for part in problem.classes if K > 0 else ():
         caps = problem.caps[part]
         used = amounts[part] > 0
         if caps[used].sum() < K:
