@@ -113,13 +113,13 @@ ONLY = {
     "structured_solvers": ("ocr",), "structured_conll": ("12.5%", "100.0%"),
     "structured_sets": ("scene, edges=tree", "snakes"),
 }  # fmt: skip
-SLOW = {"import", "q375", "memory", "boosting_table3"}
+SLOW = {"import", "q375", "memory", "boosting_table3", "cluster"}
 
 
 @pytest.mark.parametrize(
     "name", [pytest.param(n, marks=pytest.mark.slow if n in SLOW else ()) for n in suites.NAMES]
 )
-def test_a_benchmark_runs_to_the_end(name, data_folder, tmp_path, monkeypatch):
+def test_a_benchmark_runs_to_the_end(name, data_folder, tmp_path, monkeypatch, capsys):
     pytest.importorskip("matplotlib")
     monkeypatch.setenv("CORNERSTEP_DATA", str(data_folder))
     kernel.load.cache_clear()
@@ -127,6 +127,9 @@ def test_a_benchmark_runs_to_the_end(name, data_folder, tmp_path, monkeypatch):
     benchmark = smaller(name, suites.load(name, settings))
     assert benchmark.datasets
     rows = runner.measure(benchmark, 1, min(benchmark.repeat, 1), benchmark.paths)
+    if name == "gpu" and not rows:
+        assert capsys.readouterr().err.count("left out:") == len(benchmark.datasets)
+        pytest.skip("no GPU: every problem says that it is left out")
     assert {row.dataset for row in rows} == {dataset.name for dataset in benchmark.datasets}
     for row in rows:
         assert row.stopped.startswith("not installed") or row.measures, (row.solver, row.stopped)
