@@ -70,8 +70,8 @@ SECTIONS = (
     Section(
         "structured_solvers", "Seconds to a gap of 0.01",
         {name: name for name in (
-            "bcfw-pairwise, cached", "bcfw-pairwise", "bcfw-away", "bcfw-auto", "bcfw",
-            "bcfw, gap sampling", "subgradient", "fw", "extragradient",
+            "bcfw, default", "bcfw, default, gap", "bcfw-pairwise, cache", "bcfw-pairwise",
+            "bcfw-away", "bcfw-auto", "bcfw", "subgradient", "fw", "extragradient",
         )},
     ),
     Section(
