@@ -10,6 +10,7 @@ Tightness.  In-face oracles ask which constraints hold with equality at x.  They
 
 from __future__ import annotations
 
+import math
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -80,7 +81,8 @@ def ratio_test(x: FloatArray, d: FloatArray, lower: Any, upper: Any) -> float:
         upper = upper[moving]
     room = np.where(d > 0, upper, lower) - x
     with np.errstate(over="ignore"):  # a subnormal d never arrives
-        return max(0.0, float((room / d).min()))
+        steps = room / d
+    return max(0.0, steps.item(steps.argmin()))  # argmin is several times quicker than min
 
 
 def snap_to_bounds(x: FloatArray, lower: Any, upper: Any) -> None:
@@ -88,11 +90,16 @@ def snap_to_bounds(x: FloatArray, lower: Any, upper: Any) -> None:
 
     A step that ends on one bound may come from near the other, and rounds at the larger of the two.
     """
-    scale = np.ones(1)
-    for bound in (lower, upper):
-        scale = np.maximum(scale, np.where(np.isfinite(bound), np.abs(bound), 0.0))
-    np.copyto(x, lower, where=x <= lower + SNAP * scale)
-    np.copyto(x, upper, where=x >= upper - SNAP * scale)
+    rounding = SNAP * np.maximum(_finite_size(lower), _finite_size(upper))
+    np.copyto(x, lower, where=x <= lower + rounding)
+    np.copyto(x, upper, where=x >= upper - rounding)
+
+
+def _finite_size(bound: Any) -> Any:
+    """``max(1, |bound|)`` of a number or of an array, 1 where it is infinite."""
+    if isinstance(bound, np.ndarray):
+        return np.where(np.isfinite(bound), np.maximum(np.abs(bound), 1.0), 1.0)
+    return max(1.0, abs(bound)) if math.isfinite(bound) else 1.0
 
 
 def require_positive(value: Any, name: str) -> float:
