@@ -9,21 +9,28 @@ What is shared by the functions here:
   a row per class (GRAM).
 - ``pool = (starts, classes, beta)``: the classes that example i may give weight to are
   ``classes[starts[i]:starts[i + 1]]``, its label left out.  Other classes have beta = 0.
-- ``problem = (labels, scales, norms, costs, mode, rho, whole, mu)``: y_i, s_i, |x_i|², Delta as in
-  :func:`cost`, and the family as in :func:`cornerstep.kernels.projection.project`.
+- ``problem = (labels, scales, norms, costs, mode, rho, whole, mu, reals, integers)``: y_i, s_i,
+  |x_i|², Delta as in
+  :func:`cost`, and the family as in :func:`cornerstep.kernels.projection.project`; then scratch
+  memory, rows of floats and of integers longer than there are classes or weights in rho.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from cornerstep.kernels.compiling import inside, kernel
+from cornerstep.kernels.compiling import allocating, inside, kernel
 from cornerstep.kernels.projection import project
 
 DENSE, CSR, GRAM = 0, 1, 2
 
 # Sums may be reordered (vectorised); NaN and infinity keep their meaning.
 _FAST = {"reassoc", "contract", "nsz", "arcp"}
+
+# A linear congruential generator, of which the upper half of the bits is used (Knuth's constants).
+_MULTIPLIER, _INCREMENT = np.uint64(6364136223846793005), np.uint64(1442695040888963407)
+_HALF = np.uint64(32)
+SEEDS = 2**62  # how many there are
 
 
 @inside()
@@ -84,34 +91,26 @@ def add(rows, image, i, classes, amounts):
                     w[k] += amount * x[k]
 
 
-@inside()
-def widest(starts):
-    """The largest number of classes in the pool of one example."""
-    most = 0
-    for i in range(starts.shape[0] - 1):
-        most = max(most, starts[i + 1] - starts[i])
-    return most
-
-
 @kernel()
-def sweep(order, rows, image, pool, problem, gains):
-    """Solve the blocks of the examples in ``order`` exactly, one after the other.
+def sweep(order, seed, rows, image, pool, problem, gains):
+    """Solve the blocks of the examples in ``order`` exactly, one after the other, shuffled.
 
     Block i is the projection of ``(s_i q_i alpha_i - scores - Delta) / (s_i q_i + mu)``; the scores
     of its own classes are all it reads.  Writes by how much each block increased the dual objective
-    to ``gains``, in the order of ``order``.
+    to ``gains``, in the order that ``order`` has afterwards: a random one, chosen by ``seed``.
     """
     starts, classes, beta = pool
-    labels, scales, norms, costs, mode, rho, whole, mu = problem
-    width = widest(starts)
-    scores, amounts = np.empty(width + 1), np.empty(width + 1)
-    c, fresh = np.empty(width), np.empty(width)
-    scratch = np.empty((2, width + 2))
-    ordering, pools = np.empty(width + 1, np.int64), np.empty(width + 2, np.int64)
-    named = np.empty(width + 1, np.int64)
+    labels, scales, norms, costs, mode, rho, whole, mu, reals, integers = problem
+    scores, amounts, c, fresh, scratch = reals[0], reals[1], reals[2], reals[3], reals[4:6]
+    ordering, pools, named = integers[0], integers[1], integers[2]
+    state = np.uint64(seed)
     for position in range(order.shape[0]):
         gains[position] = 0.0
-        i = order[position]
+        state = state * _MULTIPLIER + _INCREMENT
+        other = position + ((state >> _HALF) * np.uint64(order.shape[0] - position) >> _HALF)
+        i = order[other]
+        order[other] = order[position]
+        order[position] = i
         first = starts[i]
         count = starts[i + 1] - first
         if count == 0:
@@ -167,17 +166,34 @@ def scan(scores, first, pool, problem, most, found, n_found, losses, slopes):
     classes without weight that block i would give weight to, best first.
     """
     starts, classes, beta = pool
-    labels, scales, norms, costs, mode, rho, family, mu = problem
+    labels, scales, norms, costs, mode, rho, family, mu, reals, integers = problem
     whole = is_whole(family)
     n, m = scores.shape
     limit = rho.sum()
     heads = rho.shape[0]
-    top, places = np.empty(heads), np.empty(heads, np.int64)
+    top, places = reals[0], integers[0]
     for r in range(n):
         i = first + r
         y = labels[i]
         row = scores[r]
         own = row[y]
+        if starts[i] == starts[i + 1]:
+            row[y] = -np.inf
+            peak = -np.inf
+            if mode == 0:
+                for j in range(m):
+                    peak = row[j] if row[j] > peak else peak
+                peak += 1.0
+            else:
+                for j in range(m):
+                    z = row[j] + cost(costs, mode, i, y, j)
+                    peak = z if z > peak else peak
+            if peak <= own:  # neither a loss nor weight, as for most examples
+                losses[i] = 0.0
+                slopes[i] = 0.0
+                n_found[i] = 0
+                continue
+            row[y] = own
         # z in place of the scores, the `heads` largest of them in order
         if mode == 0:
             for j in range(m):
@@ -247,7 +263,7 @@ def scan(scores, first, pool, problem, most, found, n_found, losses, slopes):
         n_found[i] = k
 
 
-@kernel()
+@allocating()
 def repool(pool, found, n_found):
     """A new pool: classes with weight, then those found; the rest leaves."""
     starts, classes, beta = pool
@@ -277,7 +293,7 @@ def repool(pool, found, n_found):
 def dual_terms(pool, problem):
     """``sum_i s_i (<Delta_i, beta_i> - mu/2 |alpha_i|²)``: the dual without ``-1/2 |W|²``."""
     starts, classes, beta = pool
-    labels, scales, norms, costs, mode, rho, whole, mu = problem
+    labels, scales, norms, costs, mode, rho, whole, mu, reals, integers = problem
     total = 0.0
     for i in range(starts.shape[0] - 1):
         weight, linear, square = 0.0, 0.0, 0.0
@@ -295,8 +311,7 @@ def pool_square(rows, image, pool, problem):
     """``|W|² = sum_i s_i <alpha_i, scores_i>``."""
     starts, classes, beta = pool
     labels, scales = problem[0], problem[1]
-    named = np.empty(widest(starts) + 1, np.int64)
-    scores = np.empty(named.shape[0])
+    scores, named = problem[8][0], problem[9][0]
     total = 0.0
     for i in range(starts.shape[0] - 1):
         count = starts[i + 1] - starts[i]
@@ -321,11 +336,11 @@ def corners(scores, first, problem, alpha):
     vertex is then sought at ``scores + mu alpha``.  Returns ``sum s_i Phi`` at those scores and
     ``sum s_i <Delta_i, beta_i>``.
     """
-    labels, scales, norms, costs, mode, rho, family, mu = problem
+    labels, scales, norms, costs, mode, rho, family, mu, reals, integers = problem
     whole = is_whole(family)
     n, m = scores.shape
     heads = rho.shape[0]
-    top, places = np.empty(heads), np.empty(heads, np.int64)
+    top, places = reals[0], integers[0]
     loss_total, cost_total = 0.0, 0.0
     for r in range(n):
         i = first + r

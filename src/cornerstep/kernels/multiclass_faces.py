@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from cornerstep.kernels.compiling import inside, kernel
-from cornerstep.kernels.multiclass import add, cost, is_whole, read, widest
+from cornerstep.kernels.multiclass import add, cost, is_whole, read
 from cornerstep.kernels.projection import project
 
 
@@ -55,8 +55,7 @@ def tangents(examples, pool, problem, firsts, members, owners, radial):
     rho, family = problem[5], problem[6]
     whole = is_whole(family)
     groups, at = 0, 0
-    width = widest(starts)
-    order, ordered = np.empty(width + 1, np.int64), np.empty(width + 1)
+    ordered, order = problem[8][0], problem[9][0]
     for position in range(examples.shape[0]):
         i = examples[position]
         count = 0
@@ -161,12 +160,9 @@ def proximal(examples, rows, image, pool, problem, damping, fresh):
     s_i, of the maxima.
     """
     starts, classes, beta = pool
-    labels, scales, norms, costs, mode, rho, whole, mu = problem
-    width = widest(starts)
-    scores, c = np.empty(width + 1), np.empty(width)
-    scratch = np.empty((2, width + 2))
-    ordering, pools = np.empty(width + 1, np.int64), np.empty(width + 2, np.int64)
-    named = np.empty(width + 1, np.int64)
+    labels, scales, norms, costs, mode, rho, whole, mu, reals, integers = problem
+    scores, c, scratch = reals[0], reals[1], reals[2:4]
+    ordering, pools, named = integers[0], integers[1], integers[2]
     total = 0.0
     for position in range(examples.shape[0]):
         i = examples[position]
@@ -204,7 +200,7 @@ def tangent_product(faces, rows, pool, problem, image, v, adding):
     """
     groups, firsts, members, owners, radial = faces
     starts, classes, beta = pool
-    named = np.empty(widest(starts) + 1, np.int64)
+    named = problem[9][0]
     for g in range(groups):
         count = _names(g, firsts, members, owners, classes, problem[0], named)
         part = v[firsts[g] : firsts[g + 1]]
@@ -217,20 +213,18 @@ def tangent_product(faces, rows, pool, problem, image, v, adding):
 
 
 @kernel()
-def tangent_hessian(faces, examples, pool, problem, ridge, hessian):
+def tangent_hessian(faces, examples, pool, problem, ridge, projection, x, hessian):
     """Add ``sum_i s_i/ridge P_i (x) x_i x_i'`` to the lower blocks of ``hessian``.
 
     P_i projects onto the face's directions; the weights are ordered class by class, and blocks
-    of a class with itself or an earlier one are written.
+    of a class with itself or an earlier one are written.  ``projection`` and ``x`` are room for a
+    P_i and an x_i.
     """
     groups, firsts, members, owners, radial = faces
     starts, classes, beta = pool
     labels, scales = problem[0], problem[1]
     d = examples.shape[1]
-    width = widest(starts) + 1
-    named = np.empty(width, np.int64)
-    projection = np.empty((width, width))
-    x = np.empty(d)
+    named = problem[9][0]
     g = 0
     while g < groups:
         i, first, count = owners[g], firsts[g], 0
@@ -244,7 +238,8 @@ def tangent_hessian(faces, examples, pool, problem, ridge, hessian):
             count += size
             g += 1
         factor = scales[i] / ridge
-        x[:] = examples[i]
+        for u in range(d):
+            x[u] = examples[i, u]
         for a in range(count):
             for b in range(count):
                 if named[b] > named[a]:
@@ -263,15 +258,14 @@ def tangent_hessian(faces, examples, pool, problem, ridge, hessian):
 
 
 @kernel()
-def tangent_gradient(faces, pool, problem, out):
+def tangent_gradient(faces, pool, problem, shift, out):
     """The dual's gradient in ``s_i alpha_i`` on the face: ``-(scores + Delta + mu alpha)``.
 
-    Written over the scores in ``out``, which are on the face already.
+    Written over the scores in ``out``, which are on the face already; ``shift`` is as long.
     """
     groups, firsts, members, owners, radial = faces
     starts, classes, beta = pool
-    labels, scales, norms, costs, mode, rho, whole, mu = problem
-    shift = np.empty(firsts[groups])
+    labels, scales, norms, costs, mode, rho, whole, mu, reals, integers = problem
     for g in range(groups):
         i = owners[g]
         weight = 0.0
@@ -293,13 +287,9 @@ def tangent_step(faces, rows, image, pool, problem, v, step):
     """``alpha_i <- project(alpha_i + step v_i / s_i)`` for every example with a group."""
     groups, firsts, members, owners, radial = faces
     starts, classes, beta = pool
-    labels, scales, norms, costs, mode, rho, whole, mu = problem
-    width = widest(starts)
-    c, fresh = np.empty(width), np.empty(width)
-    amounts = np.empty(width + 1)
-    scratch = np.empty((2, width + 2))
-    ordering, pools = np.empty(width + 1, np.int64), np.empty(width + 2, np.int64)
-    named = np.empty(width + 1, np.int64)
+    labels, scales, norms, costs, mode, rho, whole, mu, reals, integers = problem
+    c, fresh, amounts, scratch = reals[0], reals[1], reals[2], reals[3:5]
+    ordering, pools, named = integers[0], integers[1], integers[2]
     g = 0
     while g < groups:
         i = owners[g]
@@ -348,8 +338,7 @@ def pool_add(examples, rows, pool, problem, image):
     """Add the image of the pool's dual points of some examples to ``image``."""
     starts, classes, beta = pool
     labels, scales = problem[0], problem[1]
-    named = np.empty(widest(starts) + 1, np.int64)
-    amounts = np.empty(named.shape[0])
+    amounts, named = problem[8][0], problem[9][0]
     for position in range(examples.shape[0]):
         i = examples[position]
         count = starts[i + 1] - starts[i]

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cornerstep.kernels.compiling import inside, kernel
+from cornerstep.kernels.compiling import allocating, inside, kernel
 
 _EPS = 2.0**-52
 
@@ -308,7 +308,7 @@ def project(c, b_y, rho, whole, beta, scratch, order, starts):
         project_each(c, b_y, rho, beta, scratch, order, starts)
 
 
-@_exactly
+@allocating(fastmath=False)
 def project_rows(points, labels, rho, whole, out):
     """Project each row of ``points`` onto the dual domain of its label, as :func:`project`."""
     n, m = points.shape

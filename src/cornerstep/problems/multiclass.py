@@ -60,9 +60,10 @@ class MulticlassProblem:
         costs = np.empty((0, 0)) if loss.costs is None else loss.costs
         costs, rho = (np.require(array, requirements=["C", "W"]) for array in (costs, loss.rho))
         mode = 0 if loss.costs is None else 2 if loss.per_example else 1
+        width = max(self.n_classes, rho.size) + 2
         return (
             self.labels, self.scales, self.examples.norms, costs, mode, rho,
-            loss.family, self.smoothing,
+            loss.family, self.smoothing, np.empty((6, width)), np.empty((3, width), np.int64),
         )  # fmt: skip
 
     def blocks(self) -> Iterator[slice]:

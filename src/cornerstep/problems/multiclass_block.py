@@ -199,13 +199,20 @@ class BlockAscent:
         if value < self.best_value:
             # moves replace the pool and change the image in place
             self.best_value, self.best_image, self.best_pool = value, self.image.copy(), self.pool
-        self._try_longer(square, losses, slopes)
+        self._try_longer(value, square, losses, slopes)
         return self._look()
 
-    def _try_longer(self, square: float, losses: FloatArray, slopes: FloatArray) -> None:
+    def _try_longer(
+        self, value: float, square: float, losses: FloatArray, slopes: FloatArray
+    ) -> None:
         """Take ``t W(A)`` for the best point if it is, where t > 1 promises much."""
+        good = self._dual + _PROMISE * (self.best_value - self._dual)
+        # P is no flatter along W than |W|²/2, so that its slope tells the least it can become
+        slope = min(square + float(slopes.sum()), 0.0)
+        if square == 0 or value - slope**2 / (2 * square) > good:
+            return
         scale, promised = _longer(square, losses, slopes)
-        if promised - self._dual > _PROMISE * (self.best_value - self._dual):
+        if promised > good:
             return
         image = scale * self.image
         value = self._losses(image) + 0.5 * scale**2 * square
@@ -257,20 +264,20 @@ class BlockAscent:
         entries = self.pool[1].size + active.size
         cost = _SWEEP_COST[kind] * entries / (examples.n * self.problem.n_classes)
         spent, count, self._gain = 0.0, 0, 0.0
-        lively = active
+        lively = active.copy()  # sweeps shuffle it
         most = self._most_sweeps()
         while count < most and (count < 2 or spent < _ROUND):
-            order = self.rng.permutation(lively)
-            gains = np.empty(order.size)
-            kernels.sweep(order, examples.rows, self.image, self.pool, record, gains)
-            spent += cost * order.size / active.size
+            gains = np.empty(lively.size)
+            seed = self.rng.integers(kernels.SEEDS)
+            kernels.sweep(lively, seed, examples.rows, self.image, self.pool, record, gains)
+            spent += cost * lively.size / active.size
             count += 1
             total = float(gains.sum())
             self._gain += total
             if total <= self._enough * self.target * abs(self._dual):
                 self._enough *= _LESS
                 break
-            lively = order[gains > _STILL * total / order.size]
+            lively = lively[gains > _STILL * total / lively.size]
         self.sweeps += count
         self._count = count
         self._round_cost = 1.0 + spent

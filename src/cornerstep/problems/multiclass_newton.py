@@ -111,7 +111,10 @@ class Faces:
         problem = self.problem
         rows = problem.examples.rows[1]
         out = np.eye(problem.n_classes * rows.shape[1])
-        face_kernels.tangent_hessian(self.groups, rows, self.pool, problem.record, ridge, out)
+        room = np.empty((problem.n_classes, problem.n_classes)), np.empty(rows.shape[1])
+        face_kernels.tangent_hessian(
+            self.groups, rows, self.pool, problem.record, ridge, *room, out
+        )
         return out
 
     def scale(self, v: FloatArray, factor: float, power: float) -> FloatArray:
@@ -150,7 +153,9 @@ def _damped_newton(
 ) -> FloatArray:
     """Conjugate gradients for ``(Q + (mu + damping)/s) v = gradient of D`` on the face."""
     residual = faces.read(image)
-    face_kernels.tangent_gradient(faces.groups, faces.pool, problem.record, residual)
+    face_kernels.tangent_gradient(
+        faces.groups, faces.pool, problem.record, np.empty(faces.size), residual
+    )
     solution = np.zeros(faces.size)
     direction = residual.copy()
     square = first = float(residual @ residual)

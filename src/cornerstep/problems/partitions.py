@@ -230,14 +230,14 @@ class Partition:
         lively = np.flatnonzero(np.diff(starts))
         first = 0.0
         for sweep in range(sweeps):
-            order = rng.permutation(lively)
-            gains = np.empty(order.size)
-            kernels.sweep(order, problem.examples.rows, moving, pool, record, gains)
+            gains = np.empty(lively.size)
+            draw = rng.integers(kernels.SEEDS)
+            kernels.sweep(lively, draw, problem.examples.rows, moving, pool, record, gains)
             gain = float(gains.sum())
             first = first if sweep else gain
             if gain <= _LOCAL * first:
                 break
-            lively = order[gains > _STILL * gain / order.size]
+            lively = lively[gains > _STILL * gain / lively.size]
         moving -= start
         moving /= sigma
         half = starts, classes, 0.5 * (beta + self._after)
