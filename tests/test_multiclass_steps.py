@@ -130,6 +130,40 @@ def test_face_products_are_projections(kind):
 # -- CSR columns -----------------------------------------------------------------------------------
 
 
+@every_loss
+@pytest.mark.parametrize("share", [1.0, 0.7])
+def test_preconditioner_is_a_sweep_forth_and_one_back(kind, share):
+    """``M = (D + L) D^+ (D + L)'``, the Hessian H = D + L + L' formed and split by blocks."""
+    solver = ascent(kind)
+    problem, ridge = solver.problem, 0.3
+    starts, classes, beta = solver.pool
+    faces = Faces(problem, np.flatnonzero(np.diff(starts)), (starts, classes, share * beta))
+    groups, firsts, members, owners, radial = faces.groups
+    owner = np.repeat(owners[:groups], np.diff(firsts[: groups + 1]))
+    member = members[: faces.size]
+    named = np.where(member < 0, problem.labels[owner], classes[member])
+    onto = np.eye(faces.size)
+    for g in range(groups):
+        group = slice(firsts[g], firsts[g + 1])
+        onto[group, group] -= 1 / (firsts[g + 1] - firsts[g])
+    same = owner[:, None] == owner
+    if radial.size:
+        onto += same * np.outer(radial[: faces.size], radial[: faces.size])
+    rows = problem.examples.data[owner]
+    gram = (rows @ rows.T) * (named[:, None] == named)
+    hessian = onto @ (gram + np.diag(ridge / problem.scales[owner])) @ onto
+    assert np.unique(owner).size > 3
+    diagonal, lower = hessian * same, np.tril(hessian * ~same)
+    half = diagonal + lower
+    preconditioner = half @ np.linalg.pinv(diagonal, rcond=1e-9) @ half.T
+    residual = onto @ np.random.default_rng(0).standard_normal(faces.size)
+    found, image = faces.precondition(residual, ridge, solver.image)
+    assert np.allclose(preconditioner @ found, residual, rtol=0, atol=1e-9)
+    made = np.zeros_like(image)
+    faces.add(found, made)
+    assert np.allclose(image, made, rtol=0, atol=1e-10)
+
+
 def skewed(seed=0):
     """Columns of very different frequency in no order, two of them empty."""
     rng = np.random.default_rng(seed)
@@ -207,7 +241,7 @@ def test_products_by_parts(dtype, monkeypatch):
 def test_steps_that_do_not_pay_get_rare(monkeypatch):
     block = "cornerstep.problems.multiclass_block."
     monkeypatch.setattr(block + "_WORTH", np.inf)
-    monkeypatch.setattr(block + "_EFFORT", (5, 5, 100))
+    monkeypatch.setattr(block + "_EFFORT", (5, 5))
     given = draw("max-hinge", 0.0, 0)
     problem = MulticlassProblem(
         Examples(given.X), given.y, given.rho.size, given.loss, given.scales
@@ -219,4 +253,5 @@ def test_steps_that_do_not_pay_get_rare(monkeypatch):
         solver.look()
         kinds.append(solver.move().kind)
     at = [k for k, kind in enumerate(kinds) if kind != "sweeps"]
-    assert at == [0, 2, 6, 14]  # pauses of 1, 3 and 7 rounds
+    assert solver._preconditioned  # after the first, which did not pay
+    assert at == [0, 1, 3, 7, 15]  # pauses of 1, 3 and 7 rounds

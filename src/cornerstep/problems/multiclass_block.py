@@ -50,9 +50,11 @@ _PATIENCE = 200  # second-order steps once rounds to come seem to cost more than
 _PACE = 6  # at the pace of so many rounds
 _IMPATIENCE, _SHORT_PACE = 40, 3  # the same where W is small
 _FINEST = 1e-15  # no run gets to a smaller relative gap
-_EFFORT = (10, 5, 100)  # conjugate gradient steps of a second-order step: at first, least, most;
+_EFFORT = (10, 5)  # conjugate gradient steps of a second-order step, at first and at least,
+_MOST = (100, 50)  # at most, and at most if preconditioned;
 _WORTH = 0.2  # more of them if they gain this share of what the sweeps do, fewer otherwise:
-_MORE, _FEWER = 1.5, 0.8  # where even the fewest gain less, the next rounds do without
+_MORE, _FEWER = 1.5, 0.8  # where even the fewest gain less, they are preconditioned from then on,
+# and where that does not help either, the next rounds do without
 _NEWTON = (3, 10)  # Newton steps of a proximal step: at first (one more each time), at most
 _DAMPING = (0.4, 2.0)  # factors on the damping after a step most of the way, and otherwise
 _LEAST_DAMPING = 1e-8  # of what it is at first
@@ -105,6 +107,7 @@ class BlockAscent:
         self._effort = float(_EFFORT[0])
         self._gaps: list[float] = []
         self._round_cost = self._step_cost = 0.0  # in looks, of a round of sweeps and of a CG step
+        self._preconditioned = False
         self._pause = self._rest = 0  # rounds without a second-order step: last time, from now on
         self._damping = 1e-2 * float((problem.scales * problem.examples.norms).mean())
         self._least_damping = _LEAST_DAMPING * self._damping
@@ -303,14 +306,21 @@ class BlockAscent:
             kind = "proximal"
         else:
             effort = int(self._effort)
-            image, beta, step = face_step(problem, faces, self.image, self._damping, effort)
+            image, beta, step = face_step(
+                problem, faces, self.image, self._damping, effort, self._preconditioned
+            )
             kind = "newton"
         before = self._dual_value()
         if step > 0:
             self.image, self.pool = image, (*self.pool[:2], beta)
         pays = self._dual_value() - before > _WORTH * self._gain
-        self._effort = np.clip(self._effort * (_MORE if pays else _FEWER), *_EFFORT[1:])
-        self._pause = 2 * self._pause + 1 if self._effort == _EFFORT[1] and not pays else 0
+        self._effort *= _MORE if pays else _FEWER
+        self._effort = np.clip(self._effort, _EFFORT[1], _MOST[self._preconditioned])
+        fails = self._effort == _EFFORT[1] and not pays
+        if fails and not self._preconditioned:
+            self._preconditioned, self._effort = True, float(_EFFORT[0])
+            fails = False
+        self._pause = 2 * self._pause + 1 if fails else 0
         self._rest = self._pause
         self._damping *= _DAMPING[0] if step > 0.5 else _DAMPING[1]
         self._damping = max(self._damping, self._least_damping)
