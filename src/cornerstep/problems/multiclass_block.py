@@ -22,6 +22,7 @@ import scipy.sparse as sp
 
 from cornerstep.kernels import multiclass as kernels
 from cornerstep.optimiser.loop import Look, Move
+from cornerstep.optimiser.order import Order
 from cornerstep.problems.multiclass import MulticlassProblem
 from cornerstep.problems.multiclass_newton import (
     SMALL,
@@ -85,9 +86,9 @@ class BlockAscent:
         state: tuple[Any, ...] | None = None,
     ) -> None:
         self.problem = problem
-        self.rng = rng
         self.target = target
         n = problem.examples.n
+        self.order = Order("permuted", n, rng)
         nothing = np.zeros(n + 1, np.int64), np.empty(0, np.int32), np.empty(0)
         self.pool = nothing if state is None else state
         self.image = problem.examples.empty_image(problem.n_classes)
@@ -260,7 +261,7 @@ class BlockAscent:
         lively = active
         most = self._most_sweeps()
         while count < most and (count < 2 or spent < _ROUND):
-            order = self.rng.permutation(lively)
+            order = self.order.permutation(lively)
             gains = np.empty(order.size)
             kernels.sweep(order, examples.rows, self.image, self.pool, record, gains)
             spent += cost * order.size / active.size
