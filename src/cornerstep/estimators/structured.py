@@ -83,8 +83,8 @@ class StructuredSVC(CertifiedDisplay, BaseEstimator):
     random_state : int, RandomState or None
         For the order of the examples.
     debug : bool, default=False
-        Check every answer of the oracle, slowly.  :func:`cornerstep.structured.check_model` does
-        more.
+        Check every answer of the oracle, and what the model decodes there, slowly.
+        :func:`cornerstep.structured.check_model` does more.
     verbose : {0, 1, 2}, default=0
 
     Attributes
