@@ -140,7 +140,7 @@ def test_w_stays_the_sum_of_its_blocks_when_steps_go_to_rounding(rule, cached):
             blocks.sweep(rng.permutation(examples.n), "bcfw-pairwise", True)
         assert blocks.dual() >= last - 1e-12
         last = blocks.dual()
-    w, sums = blocks.w.copy(), blocks.planes[2].sum(axis=1)
+    w, sums = blocks.w.copy(), blocks.planes[1].sum(axis=1)
     np.testing.assert_allclose(sums, 1.0, atol=1e-10)
     blocks.rebuild()
     np.testing.assert_allclose(w, blocks.w, atol=1e-10)
