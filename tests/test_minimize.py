@@ -74,11 +74,14 @@ def test_every_combination_reaches_the_optimum(method: str, step: str, domain: s
 
 @pytest.mark.parametrize("domain", [d for d in DOMAINS if d.startswith("product")])
 @pytest.mark.parametrize("order", ["permuted", "uniform", "gap"])
+@pytest.mark.parametrize("direction", ["away", "pairwise"])
 @pytest.mark.parametrize("step", ["exact", "short", "backtracking"])
-def test_block_pairwise_reaches_an_optimum_on_a_face(domain: str, order: str, step: str) -> None:
+def test_blocks_reach_an_optimum_on_a_face(
+    domain: str, order: str, direction: str, step: str
+) -> None:
     for objective in ("quadratic", "least-squares", "smooth", "logistic"):
         case = problem(domain, objective, "face")
-        rule = Block(order, "pairwise")
+        rule = Block(order, direction)
         result = minimize(case.objective, case.domain, method=rule, step=step, random_state=0)
         assert result.success
         check_certificate(result, case)
@@ -306,17 +309,18 @@ def test_what_a_domain_lacks_is_named(method: str, missing: list[str]) -> None:
     assert all(name in str(error.value) for name in missing)
 
 
-def test_block_pairwise_says_what_a_factor_lacks() -> None:
+@pytest.mark.parametrize("direction", ["away", "pairwise"])
+def test_block_says_what_a_factor_lacks(direction: str) -> None:
     domain = Product([Simplex(2), OracleOnly(2)])
-    with pytest.raises(ValueError, match="direction='pairwise' needs an in-face oracle"):
-        minimize(Quadratic(np.eye(4)), domain, method=Block(direction="pairwise"))
+    with pytest.raises(ValueError, match=f"direction='{direction}' needs an in-face oracle"):
+        minimize(Quadratic(np.eye(4)), domain, method=Block(direction=direction))
 
 
 @pytest.mark.parametrize(
     ("make", "message"),
     [
         (lambda: Block("sorted"), "order must be one of permuted, uniform, gap, got 'sorted'"),
-        (lambda: Block(direction="up"), "direction must be one of fw, pairwise"),
+        (lambda: Block(direction="up"), "direction must be one of fw, away, pairwise"),
         (lambda: RandomizedAway(0), "sample_size must be an integer >= 1"),
         (lambda: RandomizedAway(1.5), "sample_size must be an integer"),
         (lambda: FullyCorrective(accuracy=1.0), "accuracy must be between 0 and 1"),

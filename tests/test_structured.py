@@ -10,6 +10,7 @@ from sklearn.model_selection import GridSearchCV
 from cornerstep import MulticlassSVC, StructuredSVC, regularization_path
 from cornerstep.problems.structured import ModelExamples
 from cornerstep.problems.structured_chain import ChainExamples
+from cornerstep.problems.structured_extragradient import ExtragradientSolver
 from cornerstep.problems.structured_planes import RULES
 from cornerstep.structured import ChainModel, MatchingModel, MulticlassModel, StructuredModel
 from structured_problems import (
@@ -140,7 +141,7 @@ def test_w_stays_the_sum_of_its_blocks_when_steps_go_to_rounding(rule, cached):
             blocks.sweep(rng.permutation(examples.n), "bcfw-pairwise", True)
         assert blocks.dual() >= last - 1e-12
         last = blocks.dual()
-    w, sums = blocks.w.copy(), blocks.planes[2].sum(axis=1)
+    w, sums = blocks.w.copy(), blocks.planes[1].sum(axis=1)
     np.testing.assert_allclose(sums, 1.0, atol=1e-10)
     blocks.rebuild()
     np.testing.assert_allclose(w, blocks.w, atol=1e-10)
@@ -217,6 +218,22 @@ def test_extragradient_reaches_the_objective_of_bcfw(model, data, geometry):
     gaps = ball.trace_["gap"]
     if len(gaps) > 200:  # like 1/t
         assert gaps[200] <= 1.5 * gaps[50] * 50 / 200
+
+
+def test_extragradient_slows_down_where_the_gap_breaks_its_promise():
+    X, Y = chains(n=10)
+    model = ChainModel()
+    model.prepare(X, Y)
+    solver = ExtragradientSolver(
+        ChainExamples(model.encode_chains(X, Y), model.size), 0.1, "entropic", 1.0
+    )
+    solver.pace = 64.0
+    gaps = []
+    for _ in range(200):
+        gaps.append(solver.look().gap)
+        solver.move()
+    assert 1.0 <= solver.pace < 64.0
+    assert solver.look().gap < 0.1 * gaps[0]
 
 
 def test_extragradient_says_what_it_cannot_do():

@@ -8,6 +8,7 @@ import pytest
 import scipy.sparse as sp
 
 from cornerstep import StructuredSVC
+from cornerstep.problems.structured import ModelExamples
 from cornerstep.structured import (
     ChainModel,
     GraphModel,
@@ -242,11 +243,55 @@ def test_debug_mode_tries_all_labelings_where_the_model_lists_them(model):
 
 @pytest.mark.parametrize(
     ("model", "function"),
-    [(BadFeature(), "joint_feature"), (BadLoss(), "loss")],
+    [
+        (BadFeature(), "joint_feature"),
+        (BadLoss(), "loss"),
+        (BadDecode(), "decode"),
+        (BadBatch(), "decode_batch"),
+    ],
 )
 def test_debug_mode_names_the_wrong_function(model, function):
-    with pytest.raises(ValueError, match=f"{function} is probably wrong"):
+    with pytest.raises(ValueError, match=f"^{function} is probably wrong"):
         _fit(model, *rankings(), debug=True)
+
+
+@pytest.mark.parametrize("solver", ["bcfw", "fw", "subgradient"])
+def test_debug_mode_checks_decode_without_a_list_of_labelings(solver):
+    class Backwards(Ranking):
+        def decode(self, x, w):
+            return min(Ranking().labelings(x), key=lambda o: self.joint_feature(x, o) @ w)
+
+        def labelings(self, x):
+            return None
+
+        def loss_augmented_decode(self, x, y, w):
+            return Ranking().loss_augmented_decode(x, y, w)
+
+    with pytest.raises(ValueError, match=r"^decode is probably wrong: its answer for example"):
+        _fit(Backwards(), *rankings(), solver=solver, debug=True)
+
+
+def test_debug_mode_does_not_blame_a_relaxation_for_rounding():
+    edges = np.array([(0, 1), (1, 2), (0, 2), (3, 4), (4, 5), (3, 5)])
+    X, Y = [(np.zeros((18, 1)), edges)], [np.tile([0, 1, 1], 6)]
+    model = GraphModel(labels=[0, 1])
+    model.prepare(X, Y)
+    assert model.exact
+    w = np.array([0.0, 0.0, -1.0, 0.0, 0.0, -1.0])  # neighbours should differ, of three cannot
+    examples = ModelExamples(model, X, Y, debug=True)
+    best = 4.0  # of each triangle the truth has two edges that differ, the relaxation three
+    assert examples.hinges(w)[0] >= 6.0 - best
+    assert model.inference_["lp, fractional"] > 0
+    assert not model.exact
+
+
+@pytest.mark.parametrize("name", sorted(PROBLEMS))
+def test_debug_mode_finds_nothing_wrong_with_the_models(name):
+    model, X, Y = PROBLEMS[name]
+    X, Y = X[:6], Y[:6]
+    checked, plain = (_fit(model, X, Y, lam=0.1, tol=0.2, debug=debug) for debug in (True, False))
+    assert checked.dual_objective_ <= plain.objective_ + 1e-9
+    assert plain.dual_objective_ <= checked.objective_ + 1e-9
 
 
 def test_debug_mode_finds_answers_worse_than_earlier_ones():

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from cornerstep.display import CertifiedDisplay
 from cornerstep.optimiser.loop import Outcome, Stopping, run
+from cornerstep.optimiser.order import ORDERS
 from cornerstep.optimiser.result import Status
 from cornerstep.streaming import is_dask
 from cornerstep.structured.base import StructuredModel, items
@@ -24,7 +25,6 @@ from cornerstep.vectors import FloatArray
 
 BLOCK_SOLVERS = ("bcfw", "bcfw-pairwise", "bcfw-away", "bcfw-auto")
 SOLVERS = (*BLOCK_SOLVERS, "fw", "subgradient", "extragradient")
-SAMPLINGS = ("permuted", "uniform", "gap")
 GEOMETRIES = ("entropic", "euclidean")
 _CHUNK = 256  # examples that a worker decodes at a time
 
@@ -83,8 +83,8 @@ class StructuredSVC(CertifiedDisplay, BaseEstimator):
     random_state : int, RandomState or None
         For the order of the examples.
     debug : bool, default=False
-        Check every answer of the oracle, slowly.  :func:`cornerstep.structured.check_model` does
-        more.
+        Check every answer of the oracle, and what the model decodes there, slowly.
+        :func:`cornerstep.structured.check_model` does more.
     verbose : {0, 1, 2}, default=0
 
     Attributes
@@ -217,8 +217,8 @@ class StructuredSVC(CertifiedDisplay, BaseEstimator):
             examples: Any = SpreadExamples(*bags, n, model.size, partial(self._examples, model))
         else:
             examples = self._examples(model, X, y)
-        solver, outcome = self._run(examples, validation)
-        self._read_off(solver, outcome)
+        trained, outcome = self._run(examples, validation)
+        self._read_off(trained, outcome)
         return self
 
     def _check_parameters(self) -> None:
@@ -231,7 +231,7 @@ class StructuredSVC(CertifiedDisplay, BaseEstimator):
                 raise ValueError(f"{name} must be a positive number, got {value!r}")
         choices = {
             "solver": (self.solver, SOLVERS),
-            "sampling": (self.sampling, SAMPLINGS),
+            "sampling": (self.sampling, ORDERS),
             "geometry": (self.geometry, GEOMETRIES),
         }
         for name, (choice, allowed) in choices.items():
@@ -285,8 +285,9 @@ class StructuredSVC(CertifiedDisplay, BaseEstimator):
         return ModelExamples(model, items(X), items(y), self._jobs(), self.debug)
 
     def _run(self, examples: Any, validation: Any) -> tuple[Any, Outcome]:
+        from cornerstep.optimiser.block import BlockSolver
         from cornerstep.problems.structured_batch import BatchSolver, SubgradientSolver
-        from cornerstep.problems.structured_block import BlockSolver
+        from cornerstep.problems.structured_block import ExampleBlocks
         from cornerstep.problems.structured_extragradient import ExtragradientSolver
 
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
@@ -302,12 +303,13 @@ class StructuredSVC(CertifiedDisplay, BaseEstimator):
         solver: Any
         if self.solver in BLOCK_SOLVERS:
             keep = self.cache_size if self.cache_passes else 0
-            blocks = examples.blocks(self.lam_, keep)
+            dual = examples.blocks(self.lam_, keep)
             if state is not None:
-                blocks.restore(state)
+                dual.restore(state)
+            blocks = ExampleBlocks(dual, self.solver, averaging=self.averaging, score=score)
             solver = BlockSolver(
-                blocks, self.solver, sampling=self.sampling, averaging=self.averaging,
-                cache_passes=self.cache_passes, check_every=self.check_every, rng=rng, score=score,
+                blocks, self.sampling, rng, look_every=self.check_every,
+                corrections=[blocks.correct] * self.cache_passes,
             )  # fmt: skip
         elif self.solver == "fw":
             solver = BatchSolver(examples, self.lam_, state)
@@ -321,11 +323,12 @@ class StructuredSVC(CertifiedDisplay, BaseEstimator):
         stopping = Stopping(self.tol, self.rtol, self.max_iter, self.time_limit)
         title = f"StructuredSVC, {self.solver}"
         outcome = run(solver, stopping, verbose=self.verbose, title=title)
+        trained = solver.blocks if self.solver in BLOCK_SOLVERS else solver
         self._state = None
-        if self.warm_start and hasattr(solver, "state"):
-            self._state = (signature, solver.state())
+        if self.warm_start and hasattr(trained, "state"):
+            self._state = (signature, trained.state())
         self.n_oracle_calls_ = int(examples.oracle_calls)
-        return solver, outcome
+        return trained, outcome
 
     def _signature(self, examples: Any) -> tuple[Any, ...]:
         """What two fits must share for the second to start from the dual state of the first."""
@@ -340,8 +343,8 @@ class StructuredSVC(CertifiedDisplay, BaseEstimator):
             return family, "chains", digest((ptr, truth, costs, shape[1:]))
         return family, "planes", digest(examples.Y)
 
-    def _read_off(self, solver: Any, outcome: Outcome) -> None:
-        self.coef_ = np.array(solver.weights())
+    def _read_off(self, trained: Any, outcome: Outcome) -> None:
+        self.coef_ = np.array(trained.weights())
         self.objective_ = float(outcome.look.value)
         self.gap_ = float(outcome.look.gap)
         self.dual_objective_ = self.objective_ - self.gap_

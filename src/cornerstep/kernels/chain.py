@@ -12,14 +12,15 @@ by rows where there is one.  What the functions here share:
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from cornerstep.kernels.compiling import allocating, allocating_inside
 
 # Sums may be reordered (vectorised); NaN and infinity keep their meaning.
 _FAST = {"reassoc", "contract", "nsz", "arcp"}
 _SMALL = 1e-200  # sums below it have lost digits
 
 
-@njit(cache=True)
+@allocating_inside()
 def offsets(shape):
     """Where start, end and T begin in the weights."""
     n_features, n_labels, biases, transitions = shape
@@ -28,7 +29,7 @@ def offsets(shape):
     return start, end, end + n_labels * biases
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
+@allocating_inside(fastmath=_FAST)
 def node_scores(chains, w, scale, i, theta):
     """``theta[t, a] = scale (W'x_t)_a``, with start and end added to the first and last node."""
     ptr, indptr, indices, values, truth, costs, shape = chains
@@ -53,7 +54,7 @@ def node_scores(chains, w, scale, i, theta):
     return length
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
+@allocating_inside(fastmath=_FAST)
 def viterbi(theta, length, links, has_links, labels):
     """The labeling of largest score ``sum_t theta[t, y_t] + links[y_t, y_t+1]``; its score.
 
@@ -100,7 +101,7 @@ def viterbi(theta, length, links, has_links, labels):
     return total
 
 
-@njit(cache=True, nogil=True)
+@allocating_inside()
 def score(theta, length, links, has_links, labels):
     """``sum_t theta[t, y_t] + links[y_t, y_t+1]``."""
     total = theta[0, labels[0]]
@@ -111,7 +112,14 @@ def score(theta, length, links, has_links, labels):
     return total
 
 
-@njit(cache=True, nogil=True)
+@allocating_inside()
+def links_in(shape, w):
+    """T, where there is one, as a view of w."""
+    n_labels = shape[1]
+    return w[offsets(shape)[2] :].reshape((n_labels, n_labels)) if shape[3] else np.zeros((1, 1))
+
+
+@allocating_inside()
 def links_of(chains, w, scale):
     """``scale T`` as a matrix; zeros if there are no transitions."""
     shape = chains[6]
@@ -125,7 +133,7 @@ def links_of(chains, w, scale):
     return out
 
 
-@njit(cache=True, nogil=True)
+@allocating_inside()
 def longest(ptr):
     """The largest number of nodes of a chain."""
     most = 0
@@ -134,7 +142,7 @@ def longest(ptr):
     return most
 
 
-@njit(cache=True, nogil=True)
+@allocating(nogil=True)
 def decode(chains, w, first, last, augment, labels, values):
     """The best labelings of chains ``first`` to ``last - 1`` at w, with the costs if ``augment``.
 
@@ -143,7 +151,7 @@ def decode(chains, w, first, last, augment, labels, values):
     """
     ptr, indptr, indices, features, truth, costs, shape = chains
     n_labels, has_links = shape[1], shape[3]
-    links = links_of(chains, w, 1.0)
+    links = links_in(shape, w)
     theta = np.empty((longest(ptr), n_labels))
     for i in range(first, last):
         length = node_scores(chains, w, 1.0, i, theta)
@@ -155,7 +163,7 @@ def decode(chains, w, first, last, augment, labels, values):
         values[i] = best - base
 
 
-@njit(cache=True, nogil=True)
+@allocating(nogil=True)
 def all_scores(chains, w, out):
     """The scores of all nodes, one row each."""
     ptr = chains[0]
@@ -163,7 +171,7 @@ def all_scores(chains, w, out):
         node_scores(chains, w, 1.0, i, out[ptr[i] : ptr[i + 1]])
 
 
-@njit(cache=True, nogil=True)
+@allocating_inside()
 def add_costs(theta, length, here, costs, scale):
     """Add ``scale`` times the cost of a wrong label to all labels but the true one."""
     n_labels = theta.shape[1]
@@ -173,7 +181,7 @@ def add_costs(theta, length, here, costs, scale):
         theta[t, here[t]] -= scale * costs[t]
 
 
-@njit(cache=True, nogil=True)
+@allocating_inside()
 def scatter(chains, i, labels, amount, w):
     """``w += amount * phi(x_i, labels)``."""
     ptr, indptr, indices, values, truth, costs, shape = chains
@@ -191,7 +199,7 @@ def scatter(chains, i, labels, amount, w):
         w[end + labels[length - 1]] += amount
 
 
-@njit(cache=True, nogil=True)
+@allocating(nogil=True)
 def scatter_all(chains, labels, amount, w):
     """``w += amount * sum_i (phi(x_i, y_i) - phi(x_i, labels_i))``; the sum of their losses."""
     ptr, truth, costs = chains[0], chains[4], chains[5]
@@ -207,7 +215,7 @@ def scatter_all(chains, labels, amount, w):
     return total
 
 
-@njit(cache=True, nogil=True)
+@allocating_inside()
 def loss(here, labels, costs):
     """``sum of costs[t] where labels[t] is wrong``."""
     total = 0.0
@@ -217,7 +225,7 @@ def loss(here, labels, costs):
     return total
 
 
-@njit(cache=True, nogil=True)
+@allocating_inside()
 def same(one, other):
     """Whether two labelings are equal."""
     for t in range(one.shape[0]):  # noqa: SIM110 - compiled
@@ -226,7 +234,7 @@ def same(one, other):
     return True
 
 
-@njit(cache=True, nogil=True)
+@allocating(nogil=True)
 def subgradient_sweep(order, chains, lam, total, late, numbers):
     """``total += psi_i(y*)`` at ``w = total / (lam t)``, for the chains in order.
 
@@ -256,7 +264,7 @@ def subgradient_sweep(order, chains, lam, total, late, numbers):
             scatter(chains, i, chosen, -t, late)
 
 
-@njit(cache=True, nogil=True)
+@allocating(nogil=True)
 def sum_product(chains, w, scale, temperature, first, last, marginals, pairs, expected):
     """Marginals of ``p(y) ~ exp(scale w'phi(x_i, y) + temperature L_i(y))``, by forward-backward.
 
@@ -294,7 +302,7 @@ def sum_product(chains, w, scale, temperature, first, last, marginals, pairs, ex
         expected[i] = lost
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
+@allocating_inside(fastmath=_FAST)
 def scaled_forward_backward(theta, length, factors, alpha, beta, weights, marginals, pairs):
     """The same as :func:`forward_backward` on numbers scaled to sum 1 at every node.
 
@@ -355,7 +363,7 @@ def scaled_forward_backward(theta, length, factors, alpha, beta, weights, margin
     return True
 
 
-@njit(cache=True, nogil=True)
+@allocating_inside()
 def forward_backward(theta, length, links, alpha, beta, marginals, pairs):
     """Node marginals and summed pair marginals, with logarithms throughout."""
     n_labels = theta.shape[1]
@@ -411,7 +419,7 @@ def forward_backward(theta, length, links, alpha, beta, marginals, pairs):
                 pairs[a, b] += p * column[b] / total
 
 
-@njit(cache=True, nogil=True)
+@allocating(nogil=True)
 def scatter_marginals(chains, marginals, pairs, amount, w):
     """``w += amount * sum_i (phi(x_i, y_i) - E phi(x_i, y))`` for marginals of all chains."""
     ptr, indptr, indices, values, truth, costs, shape = chains

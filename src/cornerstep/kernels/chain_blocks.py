@@ -14,10 +14,10 @@ a vector in ``buffer``, which is all 0 between steps.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from cornerstep.kernels.chain import (
     add_costs,
+    links_in,
     longest,
     loss,
     node_scores,
@@ -25,20 +25,21 @@ from cornerstep.kernels.chain import (
     score,
     viterbi,
 )  # fmt: skip
-from cornerstep.kernels.chain_planes import copy, fingerprint, gather, norm, place, plane, put
+from cornerstep.kernels.chain_planes import copy, gather, norm, place, plane, put
+from cornerstep.kernels.compiling import allocating, allocating_inside, once
 
 FW, PAIRWISE, AWAY, AUTO = 0, 1, 2, 3
 _ALONE = 1 - 1e-6  # a block does not step away from a plane that has all but this weight
 _NOTHING = 1e-14  # what is left of a label's weight where all planes agree
 
 
-@njit(cache=True, nogil=True)
+@allocating(nogil=True)
 def sweep(order, rule, remembered, keep, chains, lam, state, planes, gaps, buffer):
     """Visit the chains in ``order``; see :func:`visit`.
 
     Returns how many were visited: fewer than asked for if the planes ran out of room.
     """
-    weights, counts = planes[2], planes[4]
+    weights, counts = planes[1], planes[3]
     n_labels, size = chains[6][1], longest(chains[0])
     most = max(2 * size, size * n_labels)  # entries of a route
     mean = (np.empty((size, n_labels)), np.zeros(n_labels**2), np.empty(n_labels**2, np.int64))
@@ -59,7 +60,7 @@ def sweep(order, rule, remembered, keep, chains, lam, state, planes, gaps, buffe
     return order.shape[0]
 
 
-@njit(cache=True, nogil=True)
+@allocating_inside()
 def full(weights, i):
     """Whether all planes of block i have weight."""
     for k in range(weights.shape[1]):  # noqa: SIM110 - compiled
@@ -68,7 +69,7 @@ def full(weights, i):
     return True
 
 
-@njit(cache=True, nogil=True)
+@once()
 def visit(i, rule, remembered, keep, chains, lam, state, planes, gaps, work, buffer):
     """The exact best step in block i along the direction of ``rule``.
 
@@ -76,12 +77,12 @@ def visit(i, rule, remembered, keep, chains, lam, state, planes, gaps, work, buf
     of weight 0 give way to new ones once a block has ``keep``.
     """
     ptr, truth, costs, shape = chains[0], chains[4], chains[5], chains[6]
-    losses = planes[3]
+    losses = planes[2]
     theta, dots, mean, route, found, slopes = work
     w, v, numbers = state
-    n, n_labels, has_links = ptr.shape[0] - 1, shape[1], shape[3]
+    n, has_links = ptr.shape[0] - 1, shape[3]
     base = offsets(shape)[2]
-    links = w[base:].reshape((n_labels, n_labels)) if has_links else np.zeros((1, 1))
+    links = links_in(shape, w)
     here = truth[ptr[i] : ptr[i + 1]]
     length = here.shape[0]
     n_pairs = gather(planes, ptr, i, has_links, mean) if rule != PAIRWISE else 0
@@ -89,7 +90,7 @@ def visit(i, rule, remembered, keep, chains, lam, state, planes, gaps, work, buf
         along_planes(chains, planes, i, w, dots, slopes)
         middle, best, worst = rank(planes, i, 0.0, slopes)
         copy(plane(planes, ptr, i, best), found)
-        top, lost, key = slopes[best], losses[i, best], np.int64(0)
+        top, lost = slopes[best], losses[i, best]
     else:
         node_scores(chains, w, 1.0, i, theta)
         own = score(theta, length, links, has_links, here)
@@ -97,19 +98,18 @@ def visit(i, rule, remembered, keep, chains, lam, state, planes, gaps, work, buf
             middle = mean_slope(planes, i, length, theta, w[base:], own, mean, n_pairs)
             best, worst = -1, -1
         else:
-            for k in range(planes[4][i]):
+            for k in range(planes[3][i]):
                 slopes[k] = score(theta, length, links, has_links, plane(planes, ptr, i, k))
             middle, best, worst = rank(planes, i, own, slopes)
         add_costs(theta, length, here, costs[ptr[i] : ptr[i + 1]], 1.0)
         top = (viterbi(theta, length, links, has_links, found) - own) / n
         lost = loss(here, found[:length], costs[ptr[i] : ptr[i + 1]])
         gaps[i] = max(top - middle, 0.0)
-        key = fingerprint(found[:length])
-        best = place(planes, ptr, i, found[:length], key)
+        best = place(planes, ptr, i, found[:length])
     numbers[0] += 1.0
     chosen = found[:length]
     leaving = chosen if worst < 0 else plane(planes, ptr, i, worst)
-    heavy = 1.0 if worst < 0 else planes[2][i, worst]
+    heavy = 1.0 if worst < 0 else planes[1][i, worst]
     low = 0.0 if worst < 0 else slopes[worst]
     kind, step, limit, sizes = choose(
         i, rule, chains, lam, top, middle, low, heavy, mean, n_pairs, chosen, leaving, route, buffer
@@ -119,17 +119,17 @@ def visit(i, rule, remembered, keep, chains, lam, state, planes, gaps, work, buf
     if kind < 0:
         return
     if best < 0 and kind != AWAY:
-        best = put(planes, ptr, i, chosen, key, lost, keep)
+        best = put(planes, ptr, i, chosen, lost, keep)
     amount = step / (lam * n)
     drain(chains, i, amount, route, sizes, state, buffer)
     weigh(planes, i, n, kind, step, limit, best, worst, numbers)
 
 
-@njit(cache=True, nogil=True)
+@allocating_inside()
 def mean_slope(planes, i, length, theta, links, own, mean, n_pairs):
     """``sum_k a_k (L_k - w'psi_k)/n`` of block i, from its marginals."""
     nodes, pairs, touched = mean
-    weights, losses, counts = planes[2], planes[3], planes[4]
+    weights, losses, counts = planes[1], planes[2], planes[3]
     total = -own
     for k in range(counts[i]):
         total += weights[i, k] * losses[i, k]
@@ -141,14 +141,14 @@ def mean_slope(planes, i, length, theta, links, own, mean, n_pairs):
     return total / counts.shape[0]
 
 
-@njit(cache=True, nogil=True)
+@allocating_inside()
 def rank(planes, i, own, slopes):
     """Make scores ``w'phi_k`` slopes ``(L_k - w'psi_k)/n``; their mean, the best and the worst.
 
     Slopes are the dual's derivatives in a_k, ``own = w'phi`` of the truth.  The worst is that of
     least slope among the planes that have weight.
     """
-    weights, losses, counts = planes[2], planes[3], planes[4]
+    weights, losses, counts = planes[1], planes[2], planes[3]
     middle, best, worst = 0.0, 0, -1
     for k in range(counts[i]):
         slopes[k] = (losses[i, k] + slopes[k] - own) / counts.shape[0]
@@ -160,7 +160,7 @@ def rank(planes, i, own, slopes):
     return middle, best, worst
 
 
-@njit(cache=True, nogil=True)
+@allocating_inside()
 def choose(
     i, rule, chains, lam, top, middle, low, heavy, mean, n_pairs, chosen, leaving, route, buffer
 ):
@@ -194,12 +194,12 @@ def choose(
         if kind < 0 or wins > gain:
             gain, kind, step, limit = wins, direction, along, furthest
     if rule == AUTO and kind >= 0:
-        sizes = lay(kind, chains, i, mean, n_pairs, chosen, leaving, route)
+        sizes = lay(np.int64(kind), chains, i, mean, n_pairs, chosen, leaving, route)
         fill(chains, i, route, sizes, buffer)
     return kind, step, limit, sizes
 
 
-@njit(cache=True, nogil=True)
+@allocating_inside()
 def lay(direction, chains, i, mean, n_pairs, chosen, leaving, route):
     """Write ``v - x``, ``v - u`` or ``x - u`` to ``route``: block x, answer v, worst plane u.
 
@@ -247,7 +247,7 @@ def lay(direction, chains, i, mean, n_pairs, chosen, leaving, route):
     return count, links
 
 
-@njit(cache=True, nogil=True)
+@allocating_inside()
 def fill(chains, i, route, sizes, buffer):
     """Add the direction to the buffer, which was all 0; returns ``|psi|²``."""
     ptr, indptr, indices, values, shape = chains[0], chains[1], chains[2], chains[3], chains[6]
@@ -274,7 +274,7 @@ def fill(chains, i, route, sizes, buffer):
     return max(square, 0.0)
 
 
-@njit(cache=True, nogil=True)
+@allocating_inside()
 def along_node(chains, i, t, a, buffer):
     """``<buffer, the joint feature of label a at node t>``."""
     ptr, indptr, indices, values, shape = chains[0], chains[1], chains[2], chains[3], chains[6]
@@ -290,7 +290,7 @@ def along_node(chains, i, t, a, buffer):
     return total
 
 
-@njit(cache=True, nogil=True)
+@allocating_inside()
 def along_planes(chains, planes, i, vector, dots, out):
     """``out[k] = <vector, phi_k>`` of the planes of block i, but for a constant that they share.
 
@@ -299,8 +299,8 @@ def along_planes(chains, planes, i, vector, dots, out):
     ptr, shape = chains[0], chains[6]
     n_labels, has_links = shape[1], shape[3]
     base = offsets(shape)[2]
-    length, count = ptr[i + 1] - ptr[i], planes[4][i]
-    first = plane(planes, ptr, i, 0)
+    length, count = ptr[i + 1] - ptr[i], planes[3][i]
+    first = plane(planes, ptr, i, np.int64(0))
     for k in range(count):
         out[k] = 0.0
     before = False  # whether planes disagree at the node before
@@ -314,10 +314,10 @@ def along_planes(chains, planes, i, vector, dots, out):
             for a in range(n_labels):
                 dots[a] = np.nan
             for k in range(count):
-                a = plane(planes, ptr, i, k)[t]
-                if np.isnan(dots[a]):
-                    dots[a] = along_node(chains, i, t, a, vector)
-                out[k] += dots[a]
+                label = np.int64(plane(planes, ptr, i, k)[t])  # as fill has it: compiled once
+                if np.isnan(dots[label]):
+                    dots[label] = along_node(chains, i, t, label, vector)
+                out[k] += dots[label]
         if has_links and t > 0 and (differ or before):
             for k in range(count):
                 labels = plane(planes, ptr, i, k)
@@ -325,7 +325,7 @@ def along_planes(chains, planes, i, vector, dots, out):
         before = differ
 
 
-@njit(cache=True, nogil=True)
+@allocating_inside()
 def drain(chains, i, amount, route, sizes, state, buffer):
     """``w += amount psi`` and ``v += amount late psi`` for the psi of the buffer; empty it."""
     ptr, indptr, indices, shape = chains[0], chains[1], chains[2], chains[6]
@@ -346,7 +346,7 @@ def drain(chains, i, amount, route, sizes, state, buffer):
         _move(buffer, base + route[3][e], amount, late, w, v)
 
 
-@njit(cache=True, nogil=True)
+@allocating_inside()
 def _move(buffer, index, amount, late, w, v):
     change = amount * buffer[index]
     w[index] += change
@@ -354,7 +354,7 @@ def _move(buffer, index, amount, late, w, v):
     buffer[index] = 0.0
 
 
-@njit(cache=True, nogil=True)
+@allocating_inside()
 def clear(chains, i, route, sizes, buffer):
     """Empty the buffer."""
     ptr, indptr, indices, shape = chains[0], chains[1], chains[2], chains[6]
@@ -369,10 +369,10 @@ def clear(chains, i, route, sizes, buffer):
         buffer[base + route[3][e]] = 0.0
 
 
-@njit(cache=True, nogil=True)
+@allocating_inside()
 def weigh(planes, i, n, kind, step, limit, best, worst, numbers):
     """Carry a step over to the weights of block i and to l."""
-    weights, losses, count = planes[2], planes[3], planes[4][i]
+    weights, losses, count = planes[1], planes[2], planes[3][i]
     change = 0.0
     for k in range(count):
         change -= weights[i, k] * losses[i, k]

@@ -1,64 +1,35 @@
 """The labelings that make up the dual state of chains, and their sums of joint features.
 
 ``chains`` as in :mod:`cornerstep.kernels.chain`.  Block i is a convex combination of labelings:
-``planes = (labels, keys, weights, losses, counts)``, where plane k of block i has the labels
-``labels[room * ptr[i] + k * length:][:length]`` (room: how many a block can have), a fingerprint
-``keys[i, k]``, a weight (0 if it is only remembered) and a loss.
+``planes = (labels, weights, losses, counts)``, where plane k of block i has the labels
+``labels[room * ptr[i] + k * length:][:length]`` (room: how many a block can have), a weight (0 if
+it is only remembered) and a loss.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from cornerstep.kernels.chain import same, scatter
+from cornerstep.kernels.compiling import allocating, allocating_inside
 
 
-@njit(cache=True, nogil=True)
+@allocating_inside()
 def plane(planes, ptr, i, k):
     """The labels of plane k of block i."""
     length = ptr[i + 1] - ptr[i]
-    start = planes[2].shape[1] * ptr[i] + k * length
+    start = planes[1].shape[1] * ptr[i] + k * length
     return planes[0][start : start + length]
 
 
-@njit(cache=True, nogil=True)
+@allocating_inside()
 def copy(labels, out):
     """``out[t] = labels[t]``; a loop, since it compiles in a fraction of the time of a slice."""
     for t in range(labels.shape[0]):
         out[t] = labels[t]
 
 
-@njit(cache=True, nogil=True)
-def fingerprint(labels):
-    """A number that equal labelings share."""
-    key = np.int64(1469598103934665603)
-    for t in range(labels.shape[0]):
-        key = (key ^ labels[t]) * np.int64(1099511628211)
-    return key
-
-
-@njit(cache=True, nogil=True)
-def fingerprints(ptr, labels):
-    """The fingerprint of every chain's labels."""
-    keys = np.empty(ptr.shape[0] - 1, np.int64)
-    for i in range(keys.shape[0]):
-        keys[i] = fingerprint(labels[ptr[i] : ptr[i + 1]])
-    return keys
-
-
-@njit(cache=True, nogil=True)
-def grown(planes, ptr, room):
-    """The labels of the same planes with more room."""
-    old = planes[2].shape[1]
-    labels = np.zeros(room * ptr[-1], planes[0].dtype)
-    for i in range(ptr.shape[0] - 1):
-        for k in range(old * (ptr[i + 1] - ptr[i])):
-            labels[room * ptr[i] + k] = planes[0][old * ptr[i] + k]
-    return labels
-
-
-@njit(cache=True, nogil=True)
+@allocating_inside()
 def norm(weights, i, count):
     """Make the weights of block i sum to 1."""
     total = 0.0
@@ -68,14 +39,14 @@ def norm(weights, i, count):
         weights[i, k] /= total
 
 
-@njit(cache=True, nogil=True)
+@allocating(nogil=True)
 def rebuild(chains, planes, amount, w):
     """Norm the weights of every block to sum 1, then ``w += amount sum_i sum_k a_ik psi_i(y_k)``.
 
     Returns ``sum_i sum_k a_ik L_ik``.
     """
     ptr, truth = chains[0], chains[4]
-    labels, keys, weights, losses, counts = planes
+    labels, weights, losses, counts = planes
     total = 0.0
     for i in range(ptr.shape[0] - 1):
         here = truth[ptr[i] : ptr[i + 1]]
@@ -90,20 +61,19 @@ def rebuild(chains, planes, amount, w):
     return total
 
 
-@njit(cache=True, nogil=True)
-def place(planes, ptr, i, chosen, key):
+@allocating_inside()
+def place(planes, ptr, i, chosen):
     """Which plane of block i is ``chosen``; -1 if none."""
-    keys, counts = planes[1], planes[4]
-    for k in range(counts[i]):
-        if keys[i, k] == key and same(plane(planes, ptr, i, k), chosen):
+    for k in range(planes[3][i]):
+        if same(plane(planes, ptr, i, k), chosen):
             return k
     return -1
 
 
-@njit(cache=True, nogil=True)
-def put(planes, ptr, i, chosen, key, lost, keep):
+@allocating_inside()
+def put(planes, ptr, i, chosen, lost, keep):
     """A place for a new plane: of one of weight 0 once there are ``keep``, else at the end."""
-    labels, keys, weights, losses, counts = planes
+    labels, weights, losses, counts = planes
     slot = counts[i]
     if slot >= keep or slot == weights.shape[1]:
         for k in range(counts[i]):
@@ -114,19 +84,18 @@ def put(planes, ptr, i, chosen, key, lost, keep):
         counts[i] += 1
     weights[i, slot] = 0.0
     losses[i, slot] = lost
-    keys[i, slot] = key
     copy(chosen, plane(planes, ptr, i, slot))
     return slot
 
 
-@njit(cache=True, nogil=True)
+@allocating_inside()
 def gather(planes, ptr, i, has_links, mean):
     """The block as marginals: ``mean = (nodes, pairs, touched)``; returns how many pairs it has.
 
     ``touched`` lists the positions in ``pairs`` that are not 0.
     """
     nodes, pairs, touched = mean
-    weights, counts = planes[2], planes[4]
+    weights, counts = planes[1], planes[3]
     length = ptr[i + 1] - ptr[i]
     n_labels = nodes.shape[1]
     for t in range(length):

@@ -1,7 +1,8 @@
-"""How the kernels are compiled: what is left out costs neither time nor speed.
+"""How kernels are compiled: what is left out costs neither time nor speed.
 
 Divisions by zero follow IEEE 754 as in NumPy, not as in Python.  No kernel is called from C, and
-those that only kernels call have no way in from Python either.
+those that only kernels call have no way in from Python either.  A large one with a single caller is
+compiled as a part of it, not twice.
 
 A view of an array (a row, a slice, a name for a part of a tuple) counts as a reference to it, by an
 atomic increment and an atomic decrement: a block step on short rows spends most of its time so.
@@ -20,5 +21,7 @@ from numba.core.options import DefaultOptions
 _UNCOUNTED: dict[str, Any] = {"_nrt": False} if hasattr(DefaultOptions, "_nrt") else {}
 
 allocating = partial(njit, cache=True, error_model="numpy", no_cfunc_wrapper=True)
+allocating_inside = partial(allocating, no_cpython_wrapper=True)
+once = partial(allocating_inside, inline="always")
 kernel = partial(allocating, **_UNCOUNTED)
 inside = partial(kernel, no_cpython_wrapper=True, forceinline=True)

@@ -30,7 +30,6 @@ _FAST = {"reassoc", "contract", "nsz", "arcp"}
 # A linear congruential generator, of which the upper half of the bits is used (Knuth's constants).
 _MULTIPLIER, _INCREMENT = np.uint64(6364136223846793005), np.uint64(1442695040888963407)
 _HALF = np.uint64(32)
-SEEDS = 2**62  # how many there are
 
 
 @inside()

@@ -1,15 +1,126 @@
-"""Block-coordinate Frank-Wolfe: on a product, one factor moves at a time."""
+"""Block-coordinate Frank-Wolfe: the domain is a product, and one factor moves at a time.
+
+:class:`BlockSolver` is the method: which blocks come next, how many were visited, when to look at
+all of them, and what the gap is between such looks.  What a step in a block is, it leaves to its
+*blocks*: the factors of a :class:`~cornerstep.domains.Product` (here, for ``minimize``), or a
+problem's own, which may take a thousand steps in one compiled sweep.
+"""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
 from cornerstep.domains.base import ORACLES, has_oracle
 from cornerstep.objectives import Objective, Position
-from cornerstep.optimiser.solver import Method, Proposal
-from cornerstep.vectors import Direction, Vector, dense
+from cornerstep.optimiser.loop import Look, Move, Solver
+from cornerstep.optimiser.order import ORDERS, Order
+from cornerstep.optimiser.solver import Method, Proposal, Walk
+from cornerstep.optimiser.steps import StepRule
+from cornerstep.vectors import Direction, FloatArray, IntArray, Vector, dense
+
+
+class Blocks(Protocol):
+    """What :class:`BlockSolver` asks of the blocks it moves."""
+
+    gaps: FloatArray  # each block's gap as last seen, infinite before: visits enter it
+    reads_gaps: bool  # whether a look enters all of them
+    monotone: bool
+    extra_columns: tuple[str, ...]
+
+    @property
+    def point(self) -> Any:
+        """The current point, as the loop knows it."""
+
+    def look(self) -> Look:
+        """Value and gap with an oracle call in every block."""
+
+    def glance(self, gap: float) -> Look:
+        """The value with this estimate of the gap, and no oracle call."""
+
+    def sweep(self, order: IntArray) -> Move:
+        """A step in each of these blocks, one after the other; the last one made."""
+
+    def certify(self, point: Any) -> Look:
+        """Go to ``point`` and look there, all from the data."""
+
+
+class BlockSolver:
+    """Steps in one block after the other, for the loop.
+
+    The gap is the sum of the blocks' gaps.  A full look comes once a pass, or once in a few passes;
+    between them the sum of the gaps as last seen estimates it, times what that sum was wrong by at
+    the last full look.
+
+    Parameters
+    ----------
+    blocks : Blocks
+    order : {'permuted', 'uniform', 'gap'}
+        See :mod:`cornerstep.optimiser.order`.
+    rng : numpy Generator
+    visits : int, optional
+        Blocks that one iteration visits; by default all of them, a pass.
+    look_every : int
+        Passes between full looks.
+    corrections : sequence of callables
+        Further sweeps after every iteration, each over a fresh permutation of all blocks: of blocks
+        that remember vertices and need no oracle for them.
+    """
+
+    def __init__(
+        self,
+        blocks: Blocks,
+        order: str,
+        rng: np.random.Generator,
+        *,
+        visits: int | None = None,
+        look_every: int = 1,
+        corrections: Sequence[Callable[[IntArray], Any]] = (),
+    ) -> None:
+        self.blocks = blocks
+        self.order = Order(order, blocks.gaps.size, rng, blocks.gaps)
+        self.visits = blocks.gaps.size if visits is None else visits
+        self.look_every = look_every
+        self.corrections = corrections
+        self.monotone = blocks.monotone
+        self.extra_columns = blocks.extra_columns
+        self._error = 1.0  # the gap of the last full look over the sum of the gaps as last seen
+
+    @property
+    def point(self) -> Any:
+        return self.blocks.point
+
+    def look(self) -> Look:
+        visits, n_blocks = self.order.visits, self.order.n_blocks
+        if visits % (self.look_every * n_blocks) == 0:
+            return self._learn(self.blocks.look())
+        return self.blocks.glance(max(self._error * float(self.blocks.gaps.sum()), 0.0))
+
+    def move(self) -> Move:
+        left = self.visits
+        while left:
+            order = self.order.take(left)
+            move = self.blocks.sweep(order)
+            if math.isnan(move.step):
+                return move
+            left -= order.size
+        for sweep in self.corrections:
+            sweep(self.order.permutation())
+        return move
+
+    def certify(self, point: Any) -> Look:
+        return self._learn(self.blocks.certify(point))
+
+    def _learn(self, look: Look) -> Look:
+        if self.blocks.reads_gaps:
+            self.order.read()
+        estimate = float(self.blocks.gaps.sum())
+        if 0 < estimate < math.inf and look.gap > 0:
+            self._error = look.gap / estimate
+        return look
 
 
 class Block(Method):
@@ -22,20 +133,19 @@ class Block(Method):
     ----------
     order : {'permuted', 'uniform', 'gap'}, default='permuted'
         A fresh permutation every pass, uniform draws, or draws proportional to the blocks' gaps.
-    direction : {'fw', 'pairwise'}, default='fw'
-        What a block does; 'pairwise' takes the in-face pairwise direction of its factor.
+    direction : {'fw', 'away', 'pairwise'}, default='fw'
+        What a block does; 'away' and 'pairwise' take the in-face directions of its factor.
     """
 
     name: ClassVar[str] = "block"
     needs: ClassVar[tuple[str, ...]] = ("lmo", "blocks")
     steps: ClassVar[tuple[str, ...] | None] = None
 
-    _ORDERS = ("permuted", "uniform", "gap")
-    _DIRECTIONS = ("fw", "pairwise")
+    _DIRECTIONS = ("fw", "away", "pairwise")
 
     def __init__(self, order: str = "permuted", direction: str = "fw") -> None:
-        if order not in self._ORDERS:
-            raise ValueError(f"order must be one of {', '.join(self._ORDERS)}, got {order!r}")
+        if order not in ORDERS:
+            raise ValueError(f"order must be one of {', '.join(ORDERS)}, got {order!r}")
         if direction not in self._DIRECTIONS:
             raise ValueError(
                 f"direction must be one of {', '.join(self._DIRECTIONS)}, got {direction!r}"
@@ -48,50 +158,78 @@ class Block(Method):
     ) -> None:
         super().begin(objective, domain, start, rng)
         self.n_blocks = len(domain.blocks)
-        if self.direction == "pairwise":
+        if self.direction != "fw":
             for name in ("in_face_lmo", "max_step"):
                 if not has_oracle(domain, name):
-                    raise ValueError(f"direction='pairwise' needs {ORACLES[name]} of every factor")
-        self._gaps = np.full(self.n_blocks, np.inf)
+                    raise ValueError(
+                        f"direction={self.direction!r} needs {ORACLES[name]} of every factor"
+                    )
         self._rng = rng
-        self._queue: list[int] = []
-        self._count = 0
 
-    def propose(self, position: Position) -> Proposal:
-        certified = self._count % self.n_blocks == 0
-        self._count += 1
-        if certified:
-            self._look_everywhere(position)
-        i = self._next_block()
+    def solver(self, objective: Objective, step: StepRule, position: Position) -> Solver:
+        factors = Factors(objective, self, step, position)
+        return BlockSolver(factors, self.order, self._rng, visits=1)
+
+    def gap_of(self, position: Position, i: int) -> tuple[float, Vector]:
+        """Block i's gap ``<g_i, x_i - v_i>`` and its v_i."""
         block, domain = self.domain.blocks[i]
-        x, gradient = position.x[block], position.gradient[block]
+        gradient = position.gradient[block]
         self.oracle_calls += 1
         vertex = domain.lmo(gradient)
-        self._gaps[i] = gradient @ x - float(vertex @ gradient)
-        start, max_step = x, 1.0
-        if self.direction == "pairwise":
-            self.oracle_calls += 1
-            start = dense(domain.in_face_lmo(-gradient, x))
-            max_step = domain.max_step(x, dense(vertex) - start)
-        direction = Direction.inside(block, dense(vertex) - start, position.x.size)
-        gap = float(self._gaps.sum())
-        return Proposal(direction, max_step, gap, self.direction, certified)
+        return gradient @ position.x[block] - float(vertex @ gradient), vertex
 
-    def _look_everywhere(self, position: Position) -> None:
-        for i, (block, domain) in enumerate(self.domain.blocks):
-            gradient = position.gradient[block]
+    def propose_in(self, position: Position, i: int) -> Proposal:
+        """The direction to take in block i, with the block's own gap."""
+        gap, vertex = self.gap_of(position, i)
+        block, domain = self.domain.blocks[i]
+        x, gradient = position.x[block], position.gradient[block]
+        step, max_step, kind = dense(vertex) - x, 1.0, "fw"
+        if self.direction != "fw":
             self.oracle_calls += 1
-            vertex = domain.lmo(gradient)
-            self._gaps[i] = gradient @ position.x[block] - float(vertex @ gradient)
+            away = dense(domain.in_face_lmo(-gradient, x))
+            if self.direction == "pairwise":
+                step, kind = dense(vertex) - away, "pairwise"
+            elif gradient @ away - gradient @ x > gap:
+                step, kind = x - away, "away"
+            if kind != "fw":
+                max_step = domain.max_step(x, step)
+        return Proposal(Direction.inside(block, step, position.x.size), max_step, gap, kind)
 
-    def _next_block(self) -> int:
-        if self.order == "gap":
-            shares = np.maximum(self._gaps, 0.0)
-            total = shares.sum()
-            if total > 0:
-                return int(self._rng.choice(self.n_blocks, p=shares / total))
-        if self.order != "permuted":
-            return int(self._rng.integers(self.n_blocks))
-        if not self._queue:
-            self._queue = self._rng.permutation(self.n_blocks).tolist()
-        return self._queue.pop()
+
+class Factors(Walk):
+    """The factors of a product, as blocks: one direction and one step of the step rule in each."""
+
+    method: Block
+    reads_gaps = True
+
+    def __init__(
+        self, objective: Objective, method: Block, step: StepRule, position: Position
+    ) -> None:
+        super().__init__(objective, method, step, position)
+        self.gaps = np.full(method.n_blocks, np.inf)
+
+    def look(self) -> Look:
+        if not self._is_finite():
+            return Look(self.position.value, math.nan)
+        for i in range(self.gaps.size):
+            self.gaps[i] = self.method.gap_of(self.position, i)[0]
+        gap = max(float(self.gaps.sum()), 0.0)
+        return Look(self.position.value, gap, extra=self._extra())
+
+    def glance(self, gap: float) -> Look:
+        return Look(self.position.value, gap, False, self._extra())
+
+    def sweep(self, order: IntArray) -> Move:
+        for i in order:
+            proposal = self.method.propose_in(self.position, int(i))
+            self.gaps[i] = proposal.gap
+            move = self._advance(proposal)
+            if math.isnan(move.step):
+                break
+        return move
+
+    def certify(self, point: FloatArray) -> Look:
+        self.position = self.objective.at(point)
+        if not self._is_finite():  # f no longer answers at this point as it did
+            return Look(self.position.value, math.inf, extra=self._extra())
+        return self.look()

@@ -22,7 +22,7 @@ from cornerstep.optimiser.methods import (
     RandomizedAway,
 )
 from cornerstep.optimiser.result import Result
-from cornerstep.optimiser.solver import FrankWolfeSolver, Method
+from cornerstep.optimiser.solver import Method
 from cornerstep.optimiser.steps import STEPS, StepRule
 from cornerstep.vectors import SparseVector, Vector, dense
 
@@ -106,7 +106,7 @@ def minimize(
     if callable(begin := getattr(step_rule, "begin", None)):
         begin(objective)
     rule.begin(objective, domain, start, rng)
-    solver = FrankWolfeSolver(objective, domain, rule, step_rule, objective.at(dense(start)))
+    solver = rule.solver(objective, step_rule, objective.at(dense(start)))
     outcome = run(solver, stopping, callback=callback, verbose=verbose, title=rule.name)
     return Result(
         x=solver.point,

@@ -10,7 +10,7 @@ import numpy as np
 from cornerstep.domains.base import has_oracle
 from cornerstep.objectives import Objective, Position, Ray
 from cornerstep.optimiser.active_set import ActiveSet
-from cornerstep.optimiser.loop import Look, Move
+from cornerstep.optimiser.loop import Look, Move, Solver
 from cornerstep.optimiser.steps import StepRule
 from cornerstep.vectors import Direction, FloatArray, Vector
 
@@ -51,6 +51,10 @@ class Method:
         """Start a run at ``start``: a vertex, sparse if the domain's are, or the user's point."""
         self.domain = domain
         self.oracle_calls = 0
+
+    def solver(self, objective: Objective, step: StepRule, position: Position) -> Solver:
+        """What runs in the loop: looks with :meth:`propose`, moves with :meth:`advance`."""
+        return FrankWolfeSolver(objective, self, step, position)
 
     def lmo(self, gradient: FloatArray) -> Vector:
         """The domain's oracle, counted."""
@@ -102,19 +106,17 @@ class Method:
         return landed, Move(step, f"{proposal.kind}-drop" if drops else proposal.kind)
 
 
-class FrankWolfeSolver:
-    """Looks with the direction rule, moves with the step rule, certifies by a full oracle call."""
+class Walk:
+    """A position on its way: the method says where to, the step rule how far."""
 
     def __init__(
         self,
         objective: Objective,
-        domain: Any,
         method: Method,
         step: StepRule,
         position: Position,
     ) -> None:
         self.objective = objective
-        self.domain = domain
         self.method = method
         self.step = step
         self.monotone = bool(getattr(step, "monotone", False)) and not method.own_step
@@ -122,18 +124,11 @@ class FrankWolfeSolver:
         self.extra_columns: tuple[str, ...] = getattr(objective, "extra_columns", ())
         self._counts = getattr(objective, "extra", None) or tuple
         self.iteration = 0
-        self._proposal: Proposal | None = None
-        self._moving = False
 
     @property
     def point(self) -> FloatArray:
+        """The current x."""
         return self.position.x
-
-    def look(self) -> Look:
-        if not self._is_finite():
-            return Look(self.position.value, math.nan)
-        proposal = self._proposed()
-        return Look(self.position.value, max(proposal.gap, 0.0), proposal.certified, self._extra())
 
     def _extra(self) -> tuple[Any, ...]:
         """What the objective adds to the trace."""
@@ -141,6 +136,26 @@ class FrankWolfeSolver:
 
     def _is_finite(self) -> bool:
         return math.isfinite(self.position.value + self.position.inner)
+
+    def _advance(self, proposal: Proposal) -> Move:
+        self.position, move = self.method.advance(
+            self.position, proposal, self.step, self.iteration
+        )
+        self.iteration += 1
+        return move
+
+
+class FrankWolfeSolver(Walk):
+    """Looks with the direction rule, moves with the step rule, certifies by a full oracle call."""
+
+    _proposal: Proposal | None = None
+    _moving = False
+
+    def look(self) -> Look:
+        if not self._is_finite():
+            return Look(self.position.value, math.nan)
+        proposal = self._proposed()
+        return Look(self.position.value, max(proposal.gap, 0.0), proposal.certified, self._extra())
 
     def _proposed(self) -> Proposal:
         """The method's proposal at the current position, made once."""
@@ -150,12 +165,9 @@ class FrankWolfeSolver:
 
     def move(self) -> Move:
         self._moving = True
-        self.position, move = self.method.advance(
-            self.position, self._proposed(), self.step, self.iteration
-        )
+        move = self._advance(self._proposed())
         self._moving = False
         self._proposal = None
-        self.iteration += 1
         return move
 
     def certify(self, point: FloatArray) -> Look:

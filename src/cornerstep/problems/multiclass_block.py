@@ -22,6 +22,7 @@ import scipy.sparse as sp
 
 from cornerstep.kernels import multiclass as kernels
 from cornerstep.optimiser.loop import Look, Move
+from cornerstep.optimiser.order import Order
 from cornerstep.problems.multiclass import MulticlassProblem
 from cornerstep.problems.multiclass_newton import (
     SMALL,
@@ -87,9 +88,9 @@ class BlockAscent:
         state: tuple[Any, ...] | None = None,
     ) -> None:
         self.problem = problem
-        self.rng = rng
         self.target = target
         n = problem.examples.n
+        self.order = Order("permuted", n, rng)
         nothing = np.zeros(n + 1, np.int64), np.empty(0, np.int32), np.empty(0)
         self.pool = nothing if state is None else state
         self.image = problem.examples.empty_image(problem.n_classes)
@@ -271,7 +272,7 @@ class BlockAscent:
         most = self._most_sweeps()
         while count < most and (count < 2 or spent < _ROUND):
             gains = np.empty(lively.size)
-            seed = self.rng.integers(kernels.SEEDS)
+            seed = self.order.seed()
             kernels.sweep(lively, seed, examples.rows, self.image, self.pool, record, gains)
             spent += cost * lively.size / active.size
             count += 1

@@ -23,6 +23,7 @@ import scipy.sparse as sp
 
 from cornerstep.kernels import multiclass as kernels
 from cornerstep.losses import Loss
+from cornerstep.optimiser.order import Order
 from cornerstep.problems.examples import Examples, with_constant
 from cornerstep.problems.multiclass import MulticlassProblem
 from cornerstep.problems.passes import DualState, LocalRows
@@ -226,12 +227,12 @@ class Partition:
         record = (problem.labels, sigma * problem.scales, *problem.record[2:])
         start = image if current is None else current
         moving = start.copy()
-        rng = np.random.default_rng(seed)
+        blocks = Order("permuted", problem.examples.n, np.random.default_rng(seed))
         lively = np.flatnonzero(np.diff(starts))
         first = 0.0
         for sweep in range(sweeps):
             gains = np.empty(lively.size)
-            draw = rng.integers(kernels.SEEDS)
+            draw = blocks.seed()
             kernels.sweep(lively, draw, problem.examples.rows, moving, pool, record, gains)
             gain = float(gains.sum())
             first = first if sweep else gain

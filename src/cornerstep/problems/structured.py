@@ -109,18 +109,36 @@ class ModelExamples:
             raise ValueError(self._blame(i, w, above, own))
         if self.debug:
             self._check_stable(i, y, feature)
-            self._check_best(i, above, w)
+            self._check_best("loss_augmented_decode", i, above, w, (), True)
+            decoded = self.model.decode(self.X[i], w)
+            self._check_decoded("decode", i, decoded, w, y)
         return above - own
 
-    def _check_best(self, i: int, reached: float, w: FloatArray) -> None:
-        """Compare an answer with all labelings, if the model lists them."""
-        for other in self.model.labelings(self.X[i]) or ():
-            value = self.loss(i, other) + dot(self.feature(i, other), w)
+    def _check_best(
+        self, function: str, i: int, reached: float, w: FloatArray, others: Any, augmented: bool
+    ) -> None:
+        """Compare an answer with these labelings, and with all if the model lists them."""
+        for other in (*others, *(self.model.labelings(self.X[i]) or ())):
+            value = dot(self.feature(i, other), w) + (self.loss(i, other) if augmented else 0.0)
             if value > reached + _SLACK * (1 + abs(reached)):
                 raise ValueError(
-                    f"loss_augmented_decode is probably wrong: its answer for example {i} scores "
+                    f"{function} is probably wrong: its answer for example {i} scores "
                     f"{reached:.9g}, the labeling {other!r} scores {value:.9g}"
                 )
+
+    def _check_decoded(self, function: str, i: int, answer: Any, w: FloatArray, *seen: Any) -> None:
+        """Compare an answer of ``decode`` with the truth and with labelings seen, if exact."""
+        if self.model.exact:
+            reached = dot(self.feature(i, answer), w)
+            self._check_best(function, i, reached, w, (self.Y[i], *seen), False)
+
+    def _check_decode_batch(self, w: FloatArray) -> None:
+        """Compare each answer of ``decode_batch`` with that of ``decode``, which is checked."""
+        batch = self.model.decode_batch(self.X, w)
+        for i, (x, answer) in enumerate(zip(self.X, batch, strict=True)):
+            single = self.model.decode(x, w)
+            self._check_decoded("decode", i, single, w)
+            self._check_decoded("decode_batch", i, answer, w, single)
 
     def _blame(self, i: int, w: FloatArray, answer: float, truth: float) -> str:
         """Which of the model's functions probably made an answer worse than the truth."""
@@ -162,6 +180,8 @@ class ModelExamples:
         decode = self.model.loss_augmented_decode_batch
         with Parallel(n_jobs=self.n_jobs, prefer=self.model.workers) as parallel:
             parts = parallel(delayed(decode)(self.X[s], self.Y[s], w) for s in self._chunks())
+        if self.debug:
+            self._check_decode_batch(w)
         return [answer for part in parts for answer in part]
 
     def corners(self, w: FloatArray) -> Corners:

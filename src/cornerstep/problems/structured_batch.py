@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from cornerstep.optimiser.loop import Look, Move
+from cornerstep.optimiser.order import Order
 from cornerstep.problems.structured_block import Score
 from cornerstep.vectors import FloatArray
 
@@ -112,7 +113,7 @@ class SubgradientSolver:
         self.lam = lam
         self.averaging = averaging
         self.check_every = check_every
-        self.rng = rng
+        self.order = Order("permuted", examples.n, rng)
         self.score = score
         self.extra_columns: tuple[str, ...] = (
             "dual", "oracle_calls", "objective_last", "objective_average",
@@ -121,7 +122,6 @@ class SubgradientSolver:
             self.extra_columns += ("score_last", "score_average")
         self.total, self.late = np.zeros(examples.size), np.zeros(examples.size)
         self.numbers = np.zeros(2)
-        self.passes = 0
         self.best_dual = 0.0  # of a = the truth
         self._known = np.inf
         self._point: FloatArray | None = None
@@ -157,7 +157,7 @@ class SubgradientSolver:
         dual = self.numbers[1] / t - 0.5 * self.lam * float(last @ last)
         self.best_dual = max(self.best_dual, dual)
         calls = self.examples.oracle_calls
-        if self.passes % self.check_every and np.isfinite(self._known):
+        if self.order.passes % self.check_every and np.isfinite(self._known):
             unknown = (np.nan,) * (len(self.extra_columns) - 2)
             return Look(self._known, np.inf, False, (self.best_dual, calls, *unknown))
         values = self.primal(last), self.primal(average)
@@ -168,11 +168,10 @@ class SubgradientSolver:
         return Look(self._known, max(self._known - self.best_dual, 0.0), extra=extra)
 
     def move(self) -> Move:
-        order = self.rng.permutation(self.examples.n)
+        order = self.order.take(self.examples.n)
         self.examples.subgradient_sweep(order, self.lam, self.total, self.late, self.numbers)
-        self.passes += 1
         self._point = None
-        return Move(1.0 / self.passes, "subgradient")
+        return Move(1.0 / self.order.passes, "subgradient")
 
     def certify(self, point: FloatArray) -> Look:
         self._point = point

@@ -156,9 +156,8 @@ class ChainBlocks(Blocks):
 
     def __init__(self, examples: ChainExamples, lam: float, keep: int) -> None:
         super().__init__(examples, lam, keep)
-        n, ptr, truth = examples.n, examples.chains[0], examples.chains[4]
-        keys = chain_planes.fingerprints(ptr, truth)[:, None]
-        self.planes = (truth.copy(), keys, np.ones((n, 1)), np.zeros((n, 1)), np.ones(n, np.int64))
+        n, truth = examples.n, examples.chains[4]
+        self.planes = (truth.copy(), np.ones((n, 1)), np.zeros((n, 1)), np.ones(n, np.int64))
         self._buffer = np.zeros(examples.size)
         self._grow(_ROOM)
 
@@ -172,17 +171,18 @@ class ChainBlocks(Blocks):
             )  # fmt: skip
             order = order[done:]
             if len(order):
-                self._grow(2 * self.planes[2].shape[1])
+                self._grow(2 * self.planes[1].shape[1])
 
     def _grow(self, room: int) -> None:
         """Give every block room for so many planes."""
-        tables = []
-        for table in self.planes[1:4]:
-            wider = np.zeros((table.shape[0], room), table.dtype)
-            wider[:, : table.shape[1]] = table
-            tables.append(wider)
-        labels = chain_planes.grown(self.planes, self.examples.chains[0], room)
-        self.planes = (labels, *tables, self.planes[4])
+        labels, weights, losses, counts = self.planes
+        ptr, old = self.examples.chains[0], weights.shape[1]
+        more = room - old
+        wider = np.zeros(room * ptr[-1], labels.dtype)
+        # block i has the labels from room * ptr[i] on: all that it has moves up as one
+        wider[np.arange(labels.size) + np.repeat(more * ptr[:-1], old * np.diff(ptr))] = labels
+        weights, losses = (np.pad(table, ((0, 0), (0, more))) for table in (weights, losses))
+        self.planes = (wider, weights, losses, counts)
 
     def rebuild(self) -> None:
         n = self.examples.n

@@ -6,14 +6,19 @@ regulariser gives way to the ball ``|w| <= R``.  An iteration is
 
 ``v = T(u_0, s),   u = T(v, -eta g(v)),   s <- s - eta g(u)``,
 
-and since g is affine, ``s = -eta t g(average)``.  So only vectors of the size of w are kept, the
-averages of w and Psi(z): the z's are rebuilt from them whenever needed, as
+and since g is affine, ``s = -eta tau g(average)``, tau the sum of the paces below.  So only vectors
+of the size of w are kept, the averages of w and Psi(z): the z's are rebuilt from them whenever
+needed, as
 
-``z_i = T(centre, kappa t (F_i'w_average + c_i))``,
+``z_i = T(centre, kappa tau (F_i'w_average + c_i))``,
 
 T a softmax, sum-product or Sinkhorn's scaling (entropic) or a projection (Euclidean).  The step
 sizes ``eta`` of w and ``kappa`` of each z_i satisfy ``eta kappa mean(b_i) <= 1``, b_i a bound of
-the squared norm of F_i in the geometry; the gap of the averages falls like 1/t.
+the squared norm of F_i in the geometry, and the theory promises a gap of the averages of at most
+``(R²/(2 eta) + spread/kappa) / tau`` after tau iterations.  The bounds b_i are far from tight, so
+both steps are taken at a *pace* of more than 1, which counts as that many iterations, for as long
+as the gap measured keeps what they promise; if it does not, the pace is halved, down to 1.  So the
+gap falls like 1/t.
 """
 
 from __future__ import annotations
@@ -28,6 +33,7 @@ from cornerstep.vectors import FloatArray
 
 GEOMETRIES = ("entropic", "euclidean")
 _TINY = 1e-12
+_PACE = 8.0  # at first
 _INSIDE = 0.25  # |w*| over the bound sqrt(2 P(0)/lambda), as a guess
 
 
@@ -60,7 +66,7 @@ class ExtragradientSolver:
         self.geometry = geometry
         self.radius = radius
         self.lam = lam if radius is None else 0.0
-        self.t = 0
+        self.time = 0.0  # tau
         zero = np.zeros(examples.size)
         self.best_value, self.best_dual = math.inf, -math.inf
         first = self._prox([(zero, 0.0, 0.0)])
@@ -77,6 +83,8 @@ class ExtragradientSolver:
         if self.lam:
             self.eta = min(self.eta, 0.5 / self.lam)
         self.kappa = 1.0 / (self.eta * square)
+        self.pace = max(1.0, min(_PACE, 0.5 / (self.lam * self.eta))) if self.lam else _PACE
+        self._promise = 0.5 * self._ball**2 / self.eta + spread / self.kappa  # of tau times the gap
 
     def _prox(self, stages: list[tuple[FloatArray, float, float]]) -> tuple[FloatArray, float]:
         """Psi and l of the z's that the stages lead to."""
@@ -112,24 +120,31 @@ class ExtragradientSolver:
         else:
             value, dual = hinge, linear - self.radius * math.sqrt(square)
         self.best_dual = max(self.best_dual, dual)
+        self._check_pace(value - dual)
         extra = (self.best_dual, self.examples.oracle_calls)
         return Look(value, max(value - self.best_dual, 0.0), extra=extra)
 
+    def _check_pace(self, gap: float) -> None:
+        """Halve the pace where the averages' own gap is more than promised."""
+        if self.time * gap > self._promise and self.pace > 1.0:
+            self.pace = max(1.0, 0.5 * self.pace)
+            self._promise = self.time * gap  # what was lost so far stays lost
+
     def move(self) -> Move:
-        eta, kappa, t, lam = self.eta, self.kappa, self.t, self.lam
-        mean = self.averages
-        history = (mean.w, kappa * t, kappa * t)
-        w = self._onto_ball(-eta * t * (lam * mean.w - mean.image))
+        eta, kappa, lam = self.pace * self.eta, self.pace * self.kappa, self.lam
+        mean, time = self.averages, self.time
+        history = (mean.w, self.kappa * time, self.kappa * time)
+        w = self._onto_ball(-self.eta * time * (lam * mean.w - mean.image))
         image, _ = self._prox([history])
         ahead = self._onto_ball(w - eta * (lam * w - image))
         image, linear = self._prox([history, (w, kappa, kappa)])
-        share = 1.0 / (t + 1)
+        self.time += self.pace
+        share = self.pace / self.time
         self.averages = Averages(
             mean.w + share * (ahead - mean.w),
             mean.image + share * (image - mean.image),
             mean.linear + share * (linear - mean.linear),
         )
-        self.t += 1
         return Move(eta, "extragradient")
 
     def certify(self, point: Averages) -> Look:

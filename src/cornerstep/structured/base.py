@@ -29,9 +29,12 @@ class StructuredModel:
         The length of phi and w, known after :meth:`prepare`.
     workers : {'threads', 'processes'}
         What ``n_jobs`` of the estimator starts for the batch forms of this model.
+    exact : bool
+        Whether ``decode`` always finds the best labeling; ``debug=True`` then checks that it does.
     """
 
     size: int
+    exact: bool = True
     workers: str = "processes"
 
     def prepare(self, X: Any, Y: Any) -> None:

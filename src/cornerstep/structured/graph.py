@@ -176,6 +176,11 @@ class GraphModel(StructuredModel):
         best = self._inference(graph).best(nodes + self._costs(graph, y), pairs, relaxed=True)
         return best if isinstance(best, tuple) else self.labels_[best]
 
+    @property
+    def exact(self) -> bool:  # type: ignore[override]
+        """Whether no answer so far was rounded from a fractional relaxation."""
+        return "lp, fractional" not in self.inference_
+
     def decode(self, x: Any, w: FloatArray) -> npt.NDArray[Any]:
         graph = self._graph(x, "x")
         return self.labels_[self._inference(graph).best(*self._potentials(graph, w))]

@@ -122,6 +122,11 @@ class MultilabelModel(StructuredModel):
         costs[np.arange(self.n_labels_), np.asarray(y, np.int64)] = 0.0
         return costs
 
+    @property
+    def exact(self) -> bool:  # type: ignore[override]
+        """Whether no answer so far was rounded from a fractional relaxation."""
+        return "lp, fractional" not in self.inference_
+
     def decode(self, x: Any, w: FloatArray) -> Any:
         return self._inference.best(*self._potentials(x, w))
 
