@@ -19,7 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
-from cornerstep import MulticlassSVC
+from cornerstep import MulticlassSVC, certify, load, save
 from cornerstep.losses import CostSensitive, TopK
 from cornerstep.optimiser.result import Status
 from cornerstep.problems.multiclass_batch import BatchDescent
@@ -149,7 +149,6 @@ def test_polynomial_kernel_has_the_parameters_of_svc(iris):
 
 
 INDEFINITE = {
-    "sigmoid": {"kernel": "sigmoid", "gamma": 1.0, "coef0": -1.0},
     "callable": {"kernel": lambda A, B: -rbf_kernel(A, B)},
     "poly": {"kernel": "poly", "degree": 2, "coef0": -1.0, "gamma": 1.0},
 }
@@ -199,6 +198,30 @@ def test_sigmoid_kernel_where_it_is_one(iris):
     assert np.linalg.eigvalsh(np.tanh(0.01 * single @ single.T))[0] > 0
     sigmoid = exact(kernel="sigmoid", gamma=0.01).fit(single, y[[0, 7, 14]])
     assert sigmoid.status_ is Status.SOLVED
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_sigmoid_kernel_gets_what_it_lacks(iris, weighted, fit_intercept, tmp_path):
+    X, y = iris[0][::3], iris[1][::3]
+    weight = np.where(np.arange(50) % 7, 1.5, 0.0) if weighted else np.ones(50)
+    used = weight > 0
+    model = exact(kernel="sigmoid", gamma=0.1, fit_intercept=fit_intercept)
+    with pytest.warns(UserWarning, match=r"kernel='sigmoid' is not positive .* is added"):
+        model.fit(X, y, sample_weight=weight)
+    K = np.tanh(0.1 * X @ X.T)
+    least = np.linalg.eigvalsh(K[np.ix_(used, used)])[0]
+    assert least < -1e-3
+    assert model.kernel_shift_ == pytest.approx(-least, rel=1e-6)
+    shifted = K + model.kernel_shift_ * np.eye(50)
+    gram = exact(kernel="precomputed", fit_intercept=fit_intercept)
+    gram.fit(shifted, y, sample_weight=weight)
+    assert model.objective_ == pytest.approx(gram.objective_, rel=1e-8)
+    assert np.allclose(model.decision_function(X), gram.decision_function(K), atol=1e-3)
+    save(model, tmp_path / "m.cornerstep")
+    again = certify(load(tmp_path / "m.cornerstep"), X, y, sample_weight=weight)
+    assert again.gap == pytest.approx(model.gap_, rel=1e-3, abs=1e-9 * model.objective_)
+    assert not hasattr(model.set_params(kernel="linear").fit(X, y), "kernel_shift_")
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "poly", rbf_kernel])

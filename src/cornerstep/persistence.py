@@ -42,7 +42,7 @@ ATTRIBUTES: dict[str, tuple[str, ...]] = {
     "MulticlassSVC": (
         "classes_", "n_features_in_", "feature_names_in_", "coef_", "intercept_", "dual_coef_",
         "objective_", "dual_objective_", "gap_", "relative_gap_", "status_", "n_iter_", "trace_",
-        "support_", "_gamma", "_support_rows", "_machine",
+        "support_", "kernel_shift_", "_gamma", "_support_rows", "_machine",
     ),
     "ReducedHullSVC": (
         "classes_", "n_features_in_", "feature_names_in_", "support_", "support_vectors_",

@@ -191,6 +191,7 @@ def _multiclass(
         machine = machine[used]
         both = machine if dual is None else np.hstack([machine, dual])
         product = _kernel_product(clf, X, used, both) + constant * both.sum(axis=0)
+        product += clf.kernel_shift_ * both
         scores = product[:, :m]
         square = float((machine * scores).sum())
         if dual is not None:

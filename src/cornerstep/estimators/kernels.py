@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -46,14 +47,16 @@ class Kernel:
             gamma=self.gamma, degree=self.degree, coef0=self.coef0,
         )  # fmt: skip
 
-    def training_matrix(self, X: Any) -> FloatArray:
-        """The matrix of the training examples, which must be symmetric and positive semidefinite.
+    def training_matrix(self, X: Any) -> tuple[FloatArray, float]:
+        """The matrix of the training examples, and what was added to its diagonal.
 
-        What no theorem says of the kernel is found out, to the rounding of the matrix.
+        It must be symmetric and positive semidefinite.  What no theorem says of the kernel is found
+        out, to the rounding of the matrix.  The sigmoid kernel hardly ever is: it gets what it
+        lacks, so that an example is a little more like itself than the kernel says.
         """
         matrix = self(X, X)
         if self._is_positive:
-            return matrix
+            return matrix, 0.0
         n = X.shape[0]
         if matrix.shape != (n, n) or matrix.dtype.kind not in "iuf":
             raise ValueError(
@@ -76,12 +79,20 @@ class Kernel:
             cholesky(matrix + shift, lower=True, overwrite_a=True, check_finite=False)
         except LinAlgError:
             least = float(eigvalsh(matrix, subset_by_index=[0, 0])[0])
+            if self.name == "sigmoid":
+                lack = -least + 4 * n * precision * size
+                warnings.warn(
+                    "kernel='sigmoid' is not positive semidefinite on the training examples: "
+                    f"{lack:.3g} is added to the diagonal of its matrix (kernel_shift_)",
+                    stacklevel=5,
+                )
+                return matrix + lack * np.eye(n), lack
             raise ValueError(
                 f"kernel={self.name!r} must be positive semidefinite on the training examples, got "
                 f"a smallest eigenvalue of {least:.3g}: it may be 'rbf', 'poly' with coef0 >= 0, "
                 f"one with other parameters, or have {-least:.3g} added to its diagonal"
             ) from None
-        return matrix
+        return matrix, 0.0
 
     @property
     def _is_positive(self) -> bool:

@@ -108,6 +108,9 @@ class MulticlassSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
         does not keep it.
     support_ : array of int
         The training examples that the machine is made of.  Other kernels than 'linear' only.
+    kernel_shift_ : float
+        What was added to the diagonal of the kernel matrix of the training examples: not 0 where
+        the kernel 'sigmoid' is not positive semidefinite.  Other kernels than 'linear' only.
     objective_, dual_objective_, gap_, relative_gap_ : float
         The certificate, recomputed at the end from the data in float64.
     status_ : Status
@@ -267,7 +270,8 @@ class MulticlassSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
             rows = X[np.ix_(used, used)]
         elif not callable(self.kernel):
             self._gamma = gamma_value(self.gamma, X)
-        return KernelExamples(self._kernel().training_matrix(rows) + self._constant())
+        matrix, self.kernel_shift_ = self._kernel().training_matrix(rows)
+        return KernelExamples(matrix + self._constant())
 
     def _kernel(self) -> Kernel:
         return Kernel(self.kernel, self._gamma, self.degree, self.coef0)
@@ -372,6 +376,8 @@ class MulticlassSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
         """What scores new examples: weights, or support rows and their coefficients."""
         for name in ("coef_", "intercept_", "support_", "_support_rows", "_machine"):
             self.__dict__.pop(name, None)  # of an earlier fit with another kernel
+        if self.kernel == "linear":
+            self.__dict__.pop("kernel_shift_", None)
         weights = problem.examples.weights(solver.weights_image())
         if weights is None:
             machine = sp.csr_array(solver.weights_coefficients())
