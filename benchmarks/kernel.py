@@ -301,8 +301,9 @@ def ours(name: str = "cornerstep", method: str = "auto", tol: float = 1e-3) -> S
     return Solver(name, prepare)
 
 
-def peer(name: str, build: Callable[[Problem, float], Any], *, c_only: bool = False,
-         nu_only: bool = False, requires: tuple[str, ...] = ()) -> Solver:  # fmt: skip
+def peer(
+    name: str, build: Callable[[Problem, float], Any], requires: tuple[str, ...] = ()
+) -> Solver:
     """A machine at the loosest of ``TOLERANCES`` whose answer has an error of at most 1e-3."""
 
     def prepare(problem: Problem) -> Run:
@@ -322,7 +323,4 @@ def peer(name: str, build: Callable[[Problem, float], Any], *, c_only: bool = Fa
 
         return solve
 
-    def applies(problem: Problem) -> bool:
-        return not (c_only and problem.C is None) and not (nu_only and problem.C is not None)
-
-    return Solver(name, prepare, applies, requires)
+    return Solver(name, prepare, requires=requires)
