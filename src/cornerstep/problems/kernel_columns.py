@@ -7,7 +7,9 @@ in ``evaluations``.  What it computes with are kernels: ``block(rows, columns)``
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from typing import Any, Protocol, TypeAlias
 
@@ -15,12 +17,14 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from cornerstep.problems.blas_threads import blas_threads
 from cornerstep.vectors import FloatArray, IntArray
 
 Block: TypeAlias = npt.NDArray[Any]
 Precision: TypeAlias = type[np.float32] | type[np.float64]
 
 _ROWS = 32  # of a block at a time: few enough to stay in the cache until exp
+_SHARED = 2**19  # entries of a block from which on several threads compute it
 _BATCH_BYTES = 2**25  # columns computed at a time
 _DEAR = 64  # features from which on to compute an entry costs more than to move it
 _DENSE_SHARE, _DENSE_BYTES = 0.02, 2**29  # sparse examples this full and small are made dense
@@ -59,6 +63,7 @@ class InnerProductKernel:
         self.n = X.shape[0]
         self.name, self.gamma, self.degree, self.coef0 = name, gamma, degree, coef0
         self.dear = X.shape[1] >= _DEAR
+        self.threads = blas_threads()
         if sp.issparse(X):
             X = sp.csr_array(X, dtype=np.float64)
             size = X.shape[0] * X.shape[1]
@@ -109,13 +114,22 @@ class InnerProductKernel:
         left = self._factor(precision)
         others = left if columns is None else left[columns]
         out = np.empty((rows.size, others.shape[0]), dtype=precision)
-        for start in range(0, rows.size, _ROWS):
+
+        def fill(start: int) -> None:
             some, part = self._right(left[rows[start : start + _ROWS]]), out[start : start + _ROWS]
             if sp.issparse(others):
                 part[:] = (others @ some.T).T
             else:
                 np.matmul(some, others.T, out=part)
             self._transform(part)
+
+        starts = range(0, rows.size, _ROWS)
+        if self.threads > 1 and len(starts) > 1 and out.size >= _SHARED:
+            with ThreadPoolExecutor(self.threads) as pool:
+                deque(pool.map(fill, starts), maxlen=0)
+        else:
+            for start in starts:
+                fill(start)
         return out
 
     def _transform(self, products: Block) -> None:
