@@ -25,7 +25,7 @@ Precision: TypeAlias = type[np.float32] | type[np.float64]
 
 _ROWS = 32  # of a block at a time: few enough to stay in the cache until exp
 _SHARED = 2**19  # entries of a block from which on several threads compute it
-_BATCH_BYTES = 2**25  # columns computed at a time
+_BATCH_BYTES = 2**24  # columns computed at a time
 _DEAR = 64  # features from which on to compute an entry costs more than to move it
 _DENSE_SHARE, _DENSE_BYTES = 0.02, 2**29  # sparse examples this full and small are made dense
 
