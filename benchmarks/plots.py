@@ -9,6 +9,7 @@ from typing import Any
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import NullFormatter
 
 from benchmarks.core import Row
 
@@ -184,6 +185,7 @@ def evaluations(rows: list[Row], file: Path) -> Path:
             ax.set_title(dataset)
             ax.set_xlabel("kernel evaluations / n")
             ax.set_ylim(bottom=1e-6)
+            ax.xaxis.set_minor_formatter(NullFormatter())
         axes.flat[0].set_ylabel("least primal objective so far,\nrelative error")
         handles, labels = axes.flat[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
