@@ -23,9 +23,9 @@ from cornerstep.vectors import FloatArray, IntArray
 Block: TypeAlias = npt.NDArray[Any]
 Precision: TypeAlias = type[np.float32] | type[np.float64]
 
-_ROWS = 32  # of a block at a time: few enough to stay in the cache until exp
+_ROWS = 128  # of a block at a time: fewer waste what the product prepares
 _SHARED = 2**19  # entries of a block from which on several threads compute it
-_BATCH_BYTES = 2**24  # columns computed at a time
+_BATCH_BYTES = 2**25  # columns computed at a time
 _DEAR = 64  # features from which on to compute an entry costs more than to move it
 _DENSE_SHARE, _DENSE_BYTES = 0.02, 2**29  # sparse examples this full and small are made dense
 
@@ -115,17 +115,20 @@ class InnerProductKernel:
         others = left if columns is None else left[columns]
         out = np.empty((rows.size, others.shape[0]), dtype=precision)
 
+        threads = self.threads if out.size >= _SHARED else 1
+        step = min(_ROWS, max(-(-rows.size // threads), 1))
+
         def fill(start: int) -> None:
-            some, part = self._right(left[rows[start : start + _ROWS]]), out[start : start + _ROWS]
+            some, part = self._right(left[rows[start : start + step]]), out[start : start + step]
             if sp.issparse(others):
                 part[:] = (others @ some.T).T
             else:
                 np.matmul(some, others.T, out=part)
             self._transform(part)
 
-        starts = range(0, rows.size, _ROWS)
-        if self.threads > 1 and len(starts) > 1 and out.size >= _SHARED:
-            with ThreadPoolExecutor(self.threads) as pool:
+        starts = range(0, rows.size, step)
+        if threads > 1 and len(starts) > 1:
+            with ThreadPoolExecutor(threads) as pool:
                 deque(pool.map(fill, starts), maxlen=0)
         else:
             for start in starts:
