@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -24,6 +24,7 @@ from benchmarks.core import Answer, Measures, Recorder, Run, Solver
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
 _CHUNK = 2**24  # kernel entries at a time
+_KEPT_BYTES = 2**31  # of the columns that a judge of many points keeps
 _SLACK = 1e-6  # by which an answer may violate its constraints, relative to its size
 TOLERANCES = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)  # that LIBSVM and its kin may choose from
 CACHE = 1_000
@@ -31,7 +32,10 @@ CACHE = 1_000
 
 @dataclass(frozen=True)
 class Problem:
-    """Examples, labels +-1, and K or C; ``bound`` is a proven lower bound of the optimum."""
+    """Examples, labels +-1, and K or C; ``bound`` is a proven lower bound of the optimum.
+
+    ``kept``, if given, holds the judge's kernel columns by example, for many points to be judged.
+    """
 
     X: Any
     y: Any
@@ -40,6 +44,7 @@ class Problem:
     bound: float = -np.inf
     equivalent_c: float = np.nan  # of the optimum: the C-SVM that a K-machine is
     optimal_primal: float = np.nan
+    kept: dict[int, Array] | None = field(default=None, repr=False)
 
     @property
     def nu(self) -> float:
@@ -129,20 +134,42 @@ def load(name: str) -> tuple[Any, Any]:
 
 def image(problem: Problem, beta: Array) -> Array:
     """``K b`` from the data, in float64."""
-    X, gamma = problem.X, problem.gamma
     support = np.flatnonzero(beta)
-    norms = np.asarray(X.multiply(X).sum(axis=1)).ravel() if sp.issparse(X) else (X * X).sum(axis=1)
     out = np.zeros(problem.y.size)
-    step = max(1, _CHUNK // max(support.size, 1))
-    for start in range(0, problem.y.size, step):
-        rows = slice(start, start + step)
-        products = X[rows] @ X[support].T
-        products = products.toarray() if sp.issparse(products) else products
-        products *= 2.0
-        products -= norms[rows][:, None]
-        products -= norms[support]
-        out[rows] = np.exp(gamma * np.minimum(products, 0.0)) @ beta[support]
+    if problem.kept is None:
+        step = max(1, _CHUNK // max(support.size, 1))
+        for start in range(0, problem.y.size, step):
+            rows = np.arange(start, min(start + step, problem.y.size))
+            out[rows] = _entries(problem, rows, support) @ beta[support]
+        return out
+    step = max(1, _CHUNK // problem.y.size)
+    everyone = np.arange(problem.y.size)
+    new = np.array([i for i in support if i not in problem.kept], dtype=np.intp)
+    for start in range(0, new.size, step):
+        some = new[start : start + step]
+        columns = _entries(problem, some, everyone)
+        if 8 * problem.y.size * (len(problem.kept) + some.size) <= _KEPT_BYTES:
+            problem.kept.update(zip(some.tolist(), columns, strict=True))
+        else:
+            out += beta[some] @ columns
+    for i in support:
+        if i in problem.kept:
+            out += beta[i] * problem.kept[i]
     return out
+
+
+def _entries(problem: Problem, rows: Any, columns: Any) -> Array:
+    """``k(x_i, x_j)`` for i in rows, j in columns."""
+    X = problem.X
+    norms = np.asarray(X.multiply(X).sum(axis=1)).ravel() if sp.issparse(X) else (X * X).sum(axis=1)
+    products = X[rows] @ X[columns].T
+    products = products.toarray() if sp.issparse(products) else products
+    products *= 2.0
+    products -= norms[rows][:, None]
+    products -= norms[columns]
+    np.minimum(products, 0.0, out=products)
+    products *= problem.gamma
+    return np.exp(products, out=products)
 
 
 def _spent(keys: Array, total: float) -> float:
@@ -274,8 +301,9 @@ def ours(name: str = "cornerstep", method: str = "auto", tol: float = 1e-3) -> S
     return Solver(name, prepare)
 
 
-def peer(name: str, build: Callable[[Problem, float], Any], *, c_only: bool = False,
-         nu_only: bool = False, requires: tuple[str, ...] = ()) -> Solver:  # fmt: skip
+def peer(
+    name: str, build: Callable[[Problem, float], Any], requires: tuple[str, ...] = ()
+) -> Solver:
     """A machine at the loosest of ``TOLERANCES`` whose answer has an error of at most 1e-3."""
 
     def prepare(problem: Problem) -> Run:
@@ -295,7 +323,4 @@ def peer(name: str, build: Callable[[Problem, float], Any], *, c_only: bool = Fa
 
         return solve
 
-    def applies(problem: Problem) -> bool:
-        return not (c_only and problem.C is None) and not (nu_only and problem.C is not None)
-
-    return Solver(name, prepare, applies, requires)
+    return Solver(name, prepare, requires=requires)

@@ -9,6 +9,7 @@ from typing import Any
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import NullFormatter
 
 from benchmarks.core import Row
 
@@ -161,25 +162,33 @@ def grid(rows: list[Row], file: Path, title: str, across: str, down: tuple[str, 
 
 
 def evaluations(rows: list[Row], file: Path) -> Path:
-    """The judged ``primal error`` against ``columns`` of the kernel matrix; a panel a dataset."""
+    """The least judged ``primal error`` so far against ``columns`` of the kernel matrix.
+
+    A panel a dataset, both on log scales.
+    """
     rows = [row for row in rows if row.path]
     datasets = list(dict.fromkeys(row.dataset for row in rows))
     with plt.rc_context(_LOOK):
         figure, axes = plt.subplots(
-            1, len(datasets), figsize=(3.6 * len(datasets), 3.2), squeeze=False
-        )
+            1, len(datasets), figsize=(max(3.6 * len(datasets), 5.0), 3.6), squeeze=False,
+            layout="constrained",
+        )  # fmt: skip
         for ax, dataset in zip(axes.flat, datasets, strict=True):
             for row in (row for row in rows if row.dataset == dataset):
                 colour, style = _STYLES[row.solver]
-                across = [point["columns"] for point in row.path]
-                error = [max(point["primal error"], 1e-9) for point in row.path]
-                ax.semilogy(across, error, style, color=colour, label=row.solver)
+                path = [point for point in row.path if point["columns"] >= 1]
+                across = [point["columns"] for point in path]
+                error = np.minimum.accumulate([max(point["primal error"], 1e-9) for point in path])
+                ax.loglog(across, error, style, color=colour, label=row.solver)
+                ax.plot(across[-1], max(error[-1], 1e-6), "o", color=colour, ms=4, clip_on=False)
+            ax.axhline(1e-3, color="#999999", linewidth=0.8, zorder=1)
             ax.set_title(dataset)
             ax.set_xlabel("kernel evaluations / n")
-            ax.set_ylim(1e-6, 30)
-        axes.flat[0].set_ylabel("primal objective, relative error")
-        axes.flat[0].legend()
-        figure.tight_layout()
+            ax.set_ylim(bottom=1e-6)
+            ax.xaxis.set_minor_formatter(NullFormatter())
+        axes.flat[0].set_ylabel("least primal objective so far,\nrelative error")
+        handles, labels = axes.flat[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
         figure.savefig(file, dpi=150)
         plt.close(figure)
     return file

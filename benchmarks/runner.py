@@ -63,8 +63,15 @@ def run(
 
 
 def measure(benchmark: Benchmark, threads: int, repeat: int, paths: bool) -> list[Row]:
-    """Every solver on every dataset it applies to."""
+    """Every solver on every dataset it applies to; those not installed are said once."""
     rows = []
+    solvers = []
+    for solver in benchmark.solvers:
+        if missing := solver.missing():
+            words = f"  {solver.name} left out: not installed: {', '.join(missing)}"
+            print(words, file=sys.stderr, flush=True)
+        else:
+            solvers.append(solver)
     for dataset in benchmark.datasets:
         try:
             problem = dataset.build()
@@ -72,7 +79,7 @@ def measure(benchmark: Benchmark, threads: int, repeat: int, paths: bool) -> lis
             print(f"  {dataset.name} left out: {reason}", file=sys.stderr, flush=True)
             continue
         bare = _yardstick(benchmark, problem)
-        for solver in benchmark.solvers:
+        for solver in solvers:
             if not solver.applies(problem):
                 continue
             if sys.stderr.isatty():
@@ -96,9 +103,6 @@ def _measure_one(
     paths: bool,
 ) -> Row:
     row = Row(dataset.name, solver.name, threads)
-    if missing := solver.missing():
-        row.stopped, row.solved = f"not installed: {', '.join(missing)}", False
-        return row
     try:
         start = time.perf_counter()
         solve = solver.prepare(problem)

@@ -18,30 +18,40 @@ from cornerstep.problems.kernel_columns import Kernel
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 _LOOK = 20  # steps between looks at the clock
+_SOME = 64  # entries of the diagonal at a time
 _MISSING, _SOLVED, _PAUSED = range(3)
 
 
 @njit(cache=True)
 def _steps(store, slots, diagonal, beta, h, lower, upper, tol, count):
     """Up to ``count`` steps: why it stopped, the column that is missing, the steps taken."""
+    n = h.size
+    gains = np.empty(n)
+    rising, falling = np.empty(n), np.empty(n)  # 0, or infinite where b is at that bound
+    for k in range(n):
+        rising[k] = 0.0 if beta[k] < upper[k] else np.inf
+        falling[k] = 0.0 if beta[k] > lower[k] else np.inf
     for step in range(count):
-        i, j, low, high = -1, -1, np.inf, -np.inf
-        for k in range(h.size):
-            if beta[k] < upper[k] and h[k] < low:
-                low, i = h[k], k
-            if beta[k] > lower[k] and h[k] > high:
-                high = h[k]
+        low, high = np.inf, -np.inf
+        for k in range(n):
+            low = min(low, h[k] + rising[k])
+            high = max(high, h[k] - falling[k])
         if high - low <= tol:
             return _SOLVED, -1, step
+        i = 0
+        while h[i] + rising[i] != low:
+            i += 1
         if slots[i] < 0:
             return _MISSING, i, step
         column_i, best = store[slots[i]], 0.0
-        for k in range(h.size):
-            violation = h[k] - low
-            if violation > 0 and beta[k] > lower[k]:
-                curvature = max(diagonal[i] + diagonal[k] - 2 * column_i[k], 1e-12)
-                if violation * violation > best * curvature:
-                    best, j = violation * violation / curvature, k
+        for k in range(n):
+            violation = max(h[k] - falling[k] - low, 0.0)
+            curvature = max(diagonal[i] + diagonal[k] - 2 * column_i[k], 1e-12)
+            gains[k] = violation * violation / curvature
+            best = max(best, gains[k])
+        j = 0
+        while gains[j] != best:
+            j += 1
         if slots[j] < 0:
             return _MISSING, j, step
         column_j = store[slots[j]]
@@ -50,7 +60,10 @@ def _steps(store, slots, diagonal, beta, h, lower, upper, tol, count):
         move = min((h[j] - low) / curvature, room_i, room_j)
         beta[i] = upper[i] if move >= room_i else beta[i] + move
         beta[j] = lower[j] if move >= room_j else beta[j] - move
-        for k in range(h.size):
+        for k in (i, j):
+            rising[k] = 0.0 if beta[k] < upper[k] else np.inf
+            falling[k] = 0.0 if beta[k] > lower[k] else np.inf
+        for k in range(n):
             h[k] += move * (column_i[k] - column_j[k])
     return _PAUSED, -1, count
 
@@ -72,9 +85,10 @@ def smo(
     n = y.size
     lower, upper = np.where(y > 0, 0.0, -1.0), np.where(y > 0, 1.0, 0.0)
     beta, h = np.zeros(n), -y / C
-    diagonal = np.array(
-        [kernel.block(np.array([i]), np.array([i]), np.float64)[0, 0] for i in range(n)]
-    )
+    diagonal = np.empty(n)
+    for start in range(0, n, _SOME):
+        some = np.arange(start, min(start + _SOME, n))
+        diagonal[some] = kernel.block(some, some, np.float64).diagonal()
     slots, store = np.full(n, -1), np.empty((64, n))
     steps = columns = 0
     while True:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from copy import copy
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.metrics.pairwise import pairwise_kernels
 
+from cornerstep.problems.blas_threads import blas_threads, one_blas_thread
 from cornerstep.problems.kernel_columns import (
     CallableKernel,
     InnerProductKernel,
@@ -73,6 +76,25 @@ def test_wide_blocks_are_put_together_from_tiles():
     block = InnerProductKernel(X, "rbf", 0.1).block(np.arange(300), None, np.float64)
     expected = pairwise_kernels(X[:300], X, metric="rbf", gamma=0.1)
     assert np.abs(block - expected).max() <= 1e-12
+
+
+@pytest.mark.parametrize("form", ["dense", "wide csr"])
+def test_threads_share_large_blocks_and_change_nothing(form):
+    X = FORMS[form](examples(6000, 3))
+    rows, kernel = np.arange(100), InnerProductKernel(X, "rbf", 0.1)
+    alone, shared = copy(kernel), copy(kernel)
+    alone.threads, shared.threads = 1, 3
+    once = alone.block(rows, None, np.float64)
+    for columns in (None, np.arange(6000)):
+        assert np.abs(shared.block(rows, columns, np.float64) - once).max() <= 1e-12
+
+
+def test_blas_has_one_thread_for_a_while():
+    before = blas_threads()
+    assert before >= 1
+    with one_blas_thread():
+        assert blas_threads() == 1
+    assert blas_threads() == before
 
 
 def test_given_matrices_and_functions():
@@ -156,7 +178,7 @@ def test_columns_are_fetched_if_there_is_room():
     assert counting.entries == 2 * N
     columns.fetch(np.array([6, 7, 8]))  # no room for both
     assert counting.entries == 2 * N
-    assert columns.are_kept().nonzero()[0].tolist() == [5, 6]
+    assert np.flatnonzero(columns.slots >= 0).tolist() == [5, 6]
     columns.add_product(np.array([5, 6]), np.ones(2), out)
     assert counting.entries == 2 * N
 

@@ -227,6 +227,40 @@ def test_slim_hulls_touch_no_more_columns_than_smo():
     assert found.evaluations <= 108 * y.size  # SMO with second-order selection, from zero
 
 
+@given(
+    st.integers(0, 10**6), st.integers(2, 12), st.integers(0, 12), st.floats(0.01, 30.0),
+    st.sampled_from([1e-9, 1e-3, 1.0]),
+)  # fmt: skip
+@settings(max_examples=200, deadline=None)
+def test_newton_steps_keep_bounds_and_sums_and_never_go_up(seed, size, split, width, damping):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((size, 2))
+    matrix = np.exp(-width * ((X[:, None] - X) ** 2).sum(axis=2))
+    lower = -rng.uniform(0, 1, size) * rng.integers(0, 2, size)
+    upper = rng.uniform(0, 1, size)
+    beta = np.clip(rng.uniform(-1.5, 1.5, size), lower, upper)
+    beta *= rng.choice([1.0, 1e-6])  # 1e-6: next to bounds of 0
+    linear, split = rng.standard_normal(size), min(split, size)
+
+    def value(b):
+        return 0.5 * b @ matrix @ b + linear @ b
+
+    before = beta.copy()
+    small = face.SmallProblem(
+        matrix, beta, matrix @ beta + linear, (lower, upper), split, damping
+    )  # fmt: skip
+    for _ in range(3):
+        last = value(small.beta)
+        gain = small._newton()
+        assert (small.beta >= lower).all()
+        assert (small.beta <= upper).all()
+        for part in (slice(0, split), slice(split, size)):
+            assert abs((small.beta - before)[part].sum()) <= 1e-12
+        np.testing.assert_allclose(small.gradient, matrix @ small.beta + linear, atol=1e-11)
+        assert last - value(small.beta) == pytest.approx(gain, abs=1e-11)
+        assert gain >= 0
+
+
 def test_newton_steps_help_where_two_coordinates_at_a_time_are_slow(monkeypatch):
     X, signs, _ = draw(300, 0.5, gap=2.0, d=2)
     matrix = np.exp(-0.02 * ((X[:, None] - X) ** 2).sum(axis=2))

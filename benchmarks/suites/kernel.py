@@ -50,9 +50,11 @@ def _intelex(problem: Problem, tol: float) -> Any:
 
 
 def _thundersvm(problem: Problem, tol: float) -> Any:
-    from thundersvm import SVC
+    from thundersvm import SVC, NuSVC
 
-    return SVC(C=problem.C, tol=tol, gamma=problem.gamma)
+    if problem.C is not None:
+        return SVC(C=problem.C, tol=tol, gamma=problem.gamma)
+    return NuSVC(nu=problem.nu, tol=tol, gamma=problem.gamma)
 
 
 def _notes(rows: list[Row]) -> list[str]:
@@ -89,7 +91,7 @@ def build(settings: Settings) -> Benchmark:
             ours(),
             peer("LIBSVM", _libsvm),
             peer("scikit-learn-intelex", _intelex, requires=("sklearnex",)),
-            peer("thundersvm", _thundersvm, c_only=True, requires=("thundersvm",)),
+            peer("thundersvm", _thundersvm, requires=("thundersvm",)),
         ),
         judge=judge,
         baseline="cornerstep",

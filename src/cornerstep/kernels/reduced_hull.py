@@ -11,8 +11,10 @@ _FLAT = 1e-12  # a curvature below this counts as none
 
 @njit(cache=True, nogil=True)
 def gather(store, slots, columns, out):
-    """``out[a, b] = store[slots[a], columns[b]]``."""
+    """``out[a, b] = store[slots[a], columns[b]]`` where ``slots[a] >= 0``."""
     for a in range(slots.size):
+        if slots[a] < 0:
+            continue
         row = store[slots[a]]
         for b in range(columns.size):
             out[a, b] = row[columns[b]]
@@ -35,50 +37,59 @@ def accumulate(store, slots, values, out):
 
 
 @njit(cache=True, nogil=True)
-def violators(beta, gradient, lower, upper, free, known, first, last, share):
-    """Who violates optimality among the coordinates ``first <= k < last``, that have one sum.
+def working_set(beta, gradient, lower, upper, slots, joined, split, share, known, fresh, room):
+    """Coordinates to work on, in order, and the largest violation of optimality.
 
-    With ``low = min h over b < upper`` and ``high = max h over b > lower``, those that may rise and
-    have ``h < high - share (high - low)`` and those that may fall and have ``h > low + ...``; the
-    free ones are left out.
-
-    Returns
-    -------
-    sides : tuple of four (indices, keys)
-        Rising with known columns, rising without, falling with, falling without; the least key is
-        the worst violator's.
-    violation : float
-        ``high - low``, at least 0.
+    They are the free ones, those that ``joined``, and violators.  The coordinates before ``split``
+    have one sum, the others another.  In each, with ``low = min h over b < upper`` and ``high = max
+    h over b > lower``, violators are those that may rise and have ``h < high - share (high - low)``
+    and those that may fall and have ``h > low + ...``; of either kind the worst ``known`` that have
+    a slot and the worst ``fresh`` that have none.  If more than ``room`` are free, they are treated
+    like the others and ``known`` is room / 4.
     """
-    low, high = np.inf, -np.inf
-    for k in range(first, last):
-        if beta[k] < upper[k] and gradient[k] < low:
-            low = gradient[k]
-        if beta[k] > lower[k] and gradient[k] > high:
-            high = gradient[k]
-    violation = max(high - low, 0.0)
-    rise, fall = high - share * violation, low + share * violation
-    counts = np.zeros(4, np.intp)
-    found, keys = np.empty((4, last - first), np.intp), np.empty((4, last - first))
-    if violation > 0.0:
+    n = beta.size
+    chosen = np.empty(n, np.bool_)
+    count = joined.size
+    for k in range(n):
+        chosen[k] = (beta[k] > lower[k]) & (beta[k] < upper[k])
+        count += chosen[k]
+    chosen[joined] = True
+    if count > room:
+        chosen[:] = False
+        known = room // 4
+    largest = 0.0
+    found, keys = np.empty((4, n), np.intp), np.empty((4, n))
+    for first, last in ((0, split), (split, n)):
+        low, high = np.inf, -np.inf
         for k in range(first, last):
-            if free[k]:
-                continue
-            if beta[k] < upper[k] and gradient[k] < rise:
-                side, key = 0, gradient[k]
-            elif beta[k] > lower[k] and gradient[k] > fall:
-                side, key = 2, -gradient[k]
-            else:
-                continue
-            side += 0 if known[k] else 1
-            found[side, counts[side]], keys[side, counts[side]] = k, key
-            counts[side] += 1
-    return (
-        (found[0, : counts[0]], keys[0, : counts[0]]),
-        (found[1, : counts[1]], keys[1, : counts[1]]),
-        (found[2, : counts[2]], keys[2, : counts[2]]),
-        (found[3, : counts[3]], keys[3, : counts[3]]),
-    ), violation
+            low = min(low, gradient[k] if beta[k] < upper[k] else np.inf)
+            high = max(high, gradient[k] if beta[k] > lower[k] else -np.inf)
+        violation = high - low
+        if not violation > 0.0:
+            continue
+        largest = max(largest, violation)
+        rise, fall = high - share * violation, low + share * violation
+        counts = np.zeros(4, np.intp)
+        for k in range(first, last):
+            rises = (beta[k] < upper[k]) & (gradient[k] < rise)
+            falls = (beta[k] > lower[k]) & (gradient[k] > fall)
+            if (rises | falls) & (not chosen[k]):
+                side = (0 if rises else 2) + (0 if slots[k] >= 0 else 1)
+                found[side, counts[side]] = k
+                keys[side, counts[side]] = gradient[k] if rises else -gradient[k]
+                counts[side] += 1
+        for side in range(4):
+            most = fresh if side % 2 else known
+            some = keys[side, : counts[side]]
+            worst = np.inf
+            if some.size > most:
+                worst = np.partition(some, most - 1)[most - 1] if most else -np.inf
+            taken = 0
+            for k in range(some.size):
+                if some[k] <= worst and taken < most:
+                    chosen[found[side, k]] = True
+                    taken += 1
+    return np.flatnonzero(chosen), largest
 
 
 @njit(cache=True, nogil=True)
@@ -115,37 +126,46 @@ def two_coordinate_descent(K, beta, gradient, lower, upper, split, tol, max_iter
         much they lowered the objective.
     """
     m = beta.size
+    diagonal, gains = np.empty(m), np.empty(m)
+    rising, falling = np.empty(m), np.empty(m)  # 0, or infinite where b is at that bound
+    for k in range(m):
+        diagonal[k] = K[k, k]
+        rising[k] = 0.0 if beta[k] < upper[k] else np.inf
+        falling[k] = 0.0 if beta[k] > lower[k] else np.inf
     decrease = 0.0
     for iteration in range(max_iter):
-        i, largest, start, stop = -1, tol, 0, 0
+        low, largest, start, stop = 0.0, tol, 0, 0
         for first, last in ((0, split), (split, m)):
-            low, high, lowest = np.inf, -np.inf, -1
+            least, most = np.inf, -np.inf
             for k in range(first, last):
-                h = gradient[k]
-                if h < low and beta[k] < upper[k]:
-                    low, lowest = h, k
-                if h > high and beta[k] > lower[k]:
-                    high = h
-            if high - low > largest:
-                i, largest, start, stop = lowest, high - low, first, last
-        if i < 0:
+                least = min(least, gradient[k] + rising[k])
+                most = max(most, gradient[k] - falling[k])
+            if most - least > largest:
+                low, largest, start, stop = least, most - least, first, last
+        if start == stop:
             return iteration, decrease
-        row_i = K[i]
-        j, best, low, own = -1, 0.0, gradient[i], K[i, i]
+        i = start
+        while i < stop - 1 and gradient[i] + rising[i] != low:
+            i += 1
+        row_i, best = K[i], 0.0
         for k in range(start, stop):
-            violation = gradient[k] - low
-            if violation > 0 and beta[k] > lower[k]:
-                gain = violation * violation / max(own + K[k, k] - 2 * row_i[k], _FLAT)
-                if gain > best:
-                    best, j = gain, k
-        slope = gradient[j] - low
-        curvature = own + K[j, j] - 2 * row_i[j]
+            violation = max(gradient[k] - falling[k] - low, 0.0)
+            curvature = max(diagonal[i] + diagonal[k] - 2 * row_i[k], _FLAT)
+            gains[k] = violation * violation / curvature
+            best = max(best, gains[k])
+        j = start
+        while j < stop - 1 and gains[j] != best:
+            j += 1
+        slope, curvature = gradient[j] - low, diagonal[i] + diagonal[j] - 2 * row_i[j]
         room_i, room_j = upper[i] - beta[i], beta[j] - lower[j]
         step = min(room_i, room_j)
         if curvature * step > slope:
             step = slope / curvature
         beta[i] = upper[i] if step >= room_i else beta[i] + step
         beta[j] = lower[j] if step >= room_j else beta[j] - step
+        for k in (i, j):
+            rising[k] = 0.0 if beta[k] < upper[k] else np.inf
+            falling[k] = 0.0 if beta[k] > lower[k] else np.inf
         row_j = K[j]
         for k in range(m):
             gradient[k] += step * (row_i[k] - row_j[k])

@@ -7,7 +7,9 @@ in ``evaluations``.  What it computes with are kernels: ``block(rows, columns)``
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from typing import Any, Protocol, TypeAlias
 
@@ -15,12 +17,14 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from cornerstep.problems.blas_threads import blas_threads
 from cornerstep.vectors import FloatArray, IntArray
 
 Block: TypeAlias = npt.NDArray[Any]
 Precision: TypeAlias = type[np.float32] | type[np.float64]
 
-_ROWS = 32  # of a block at a time: few enough to stay in the cache until exp
+_ROWS = 128  # of a block at a time: fewer waste what the product prepares
+_SHARED = 2**19  # entries of a block from which on several threads compute it
 _BATCH_BYTES = 2**25  # columns computed at a time
 _DEAR = 64  # features from which on to compute an entry costs more than to move it
 _DENSE_SHARE, _DENSE_BYTES = 0.02, 2**29  # sparse examples this full and small are made dense
@@ -59,6 +63,7 @@ class InnerProductKernel:
         self.n = X.shape[0]
         self.name, self.gamma, self.degree, self.coef0 = name, gamma, degree, coef0
         self.dear = X.shape[1] >= _DEAR
+        self.threads = blas_threads()
         if sp.issparse(X):
             X = sp.csr_array(X, dtype=np.float64)
             size = X.shape[0] * X.shape[1]
@@ -66,7 +71,7 @@ class InnerProductKernel:
                 X = X.toarray()
         else:
             X = np.asarray(X, dtype=np.float64)
-        self._factors: dict[Precision, Any] = {np.float64: self._extended(X)}
+        self._factors: dict[Precision, Any] = {np.float64: self._laid_out(self._extended(X))}
 
     def _extended(self, X: Any) -> Any:
         """Left factors: the rows of X, for 'rbf' with ``|x|²`` and 1 behind them."""
@@ -78,10 +83,14 @@ class InnerProductKernel:
         X = X - X.mean(axis=0)  # distances stay, norms shrink, and with them rounding errors
         return np.hstack([X, np.einsum("ij,ij->i", X, X)[:, None], ones])
 
+    def _laid_out(self, left: Any) -> Any:
+        """Features one after the other where they are few: products of few rows are quicker."""
+        return left if self.dear or sp.issparse(left) else np.asfortranarray(left)
+
     def take(self, examples: IntArray) -> InnerProductKernel:
         some = copy(self)
         some.n = examples.size
-        some._factors = {np.float64: self._factors[np.float64][examples]}
+        some._factors = {np.float64: self._laid_out(self._factors[np.float64][examples])}
         return some
 
     def _factor(self, precision: Precision) -> Any:
@@ -105,13 +114,25 @@ class InnerProductKernel:
         left = self._factor(precision)
         others = left if columns is None else left[columns]
         out = np.empty((rows.size, others.shape[0]), dtype=precision)
-        for start in range(0, rows.size, _ROWS):
-            some, part = self._right(left[rows[start : start + _ROWS]]), out[start : start + _ROWS]
+
+        threads = self.threads if out.size >= _SHARED else 1
+        step = min(_ROWS, max(-(-rows.size // threads), 1))
+
+        def fill(start: int) -> None:
+            some, part = self._right(left[rows[start : start + step]]), out[start : start + step]
             if sp.issparse(others):
                 part[:] = (others @ some.T).T
             else:
                 np.matmul(some, others.T, out=part)
             self._transform(part)
+
+        starts = range(0, rows.size, step)
+        if threads > 1 and len(starts) > 1:
+            with ThreadPoolExecutor(threads) as pool:
+                deque(pool.map(fill, starts), maxlen=0)
+        else:
+            for start in starts:
+                fill(start)
         return out
 
     def _transform(self, products: Block) -> None:
@@ -195,6 +216,8 @@ class KernelColumns:
         Entries of the kernel matrix computed so far, by whatever method.
     room, kept : int
         How many columns may be kept, and how many slots have been filled.
+    slots : array of shape (n,)
+        Where the column of each example is kept, -1 if it is not.
     """
 
     def __init__(self, kernel: Kernel, limit: int, precision: Precision = np.float64) -> None:
@@ -209,7 +232,7 @@ class KernelColumns:
         column = self.n * np.dtype(precision).itemsize
         self.room = min(self.limit // column, self.n)
         self._store = np.empty((self.room, self.n), dtype=precision)
-        self._slots = np.full(self.n, -1)  # where the column of an example is kept
+        self.slots = np.full(self.n, -1)
         self._owners = np.full(self.room, -1)  # whose column a slot keeps
         self._stamps = np.zeros(self.room, dtype=np.int64)  # when it was last used
         self._clock = 0
@@ -231,27 +254,18 @@ class KernelColumns:
         self.evaluations += rows.size * (self.n if columns is None else columns.size)
         return self.kernel.block(rows, columns, precision)
 
-    def are_kept(self) -> npt.NDArray[np.bool_]:
-        """For each example whether its column is kept."""
-        return self._slots >= 0
-
     def submatrix(self, examples: IntArray) -> FloatArray:
         """``K[examples, examples]`` in float64; entries of kept columns are not computed again."""
         from cornerstep.kernels.reduced_hull import gather
 
-        slots = self._slots[examples]
-        kept, new = np.flatnonzero(slots >= 0), np.flatnonzero(slots < 0)
-        if new.size == 0:
-            out = np.empty((examples.size, examples.size))
-            gather(self._store, slots, examples, out)
-            return out
-        known = np.empty((kept.size, examples.size))
-        gather(self._store, slots[kept], examples, known)
-        fresh = self._evaluate(examples[new], examples[new], self.precision)
+        slots = self.slots[examples]
         out = np.empty((examples.size, examples.size))
-        out[kept] = known
-        out[np.ix_(new, kept)] = known[:, new].T
-        out[np.ix_(new, new)] = fresh
+        gather(self._store, slots, examples, out)
+        new = (slots < 0).nonzero()[0]
+        if new.size:
+            fresh = self._evaluate(examples[new], examples[new], self.precision)
+            out[new] = out[:, new].T
+            out[new[:, None], new] = fresh
         return out
 
     def add_product(self, examples: IntArray, values: FloatArray, out: FloatArray) -> None:
@@ -260,11 +274,11 @@ class KernelColumns:
 
         self._clock += 1
         values = values.astype(self.precision)
-        slots = self._slots[examples]
-        kept = slots >= 0
+        slots = self.slots[examples]
+        kept, new = (slots >= 0).nonzero()[0], (slots < 0).nonzero()[0]
         self._stamps[slots[kept]] = self._clock
         accumulate(self._store, slots[kept], values[kept], out)
-        new, weights = examples[~kept], values[~kept]
+        new, weights = examples[new], values[new]
         for batch in self._batches(new.size):
             block = self._new_columns(new[batch])
             accumulate(block, np.arange(block.shape[0]), weights[batch], out)
@@ -272,7 +286,7 @@ class KernelColumns:
 
     def fetch(self, examples: IntArray) -> None:
         """Keep these columns, which will be used soon, if there is room for all of them."""
-        new = examples[self._slots[examples] < 0]
+        new = examples[self.slots[examples] < 0]
         if self.kept + new.size > self.room:
             return
         for batch in self._batches(new.size):
@@ -283,13 +297,13 @@ class KernelColumns:
 
         Where that is little all is computed: to pick out the rest would cost more.
         """
-        kept = np.flatnonzero(self._slots >= 0)
+        kept = np.flatnonzero(self.slots >= 0)
         if not self.kernel.dear or examples.size * kept.size < self.n:
             return self._evaluate(examples, None, self.precision)
-        rest = np.flatnonzero(self._slots < 0)
+        rest = np.flatnonzero(self.slots < 0)
         out = np.empty((examples.size, self.n), dtype=self.precision)
         out[:, rest] = self._evaluate(examples, rest, self.precision)
-        out[:, kept] = self._store[np.ix_(self._slots[kept], examples)].T
+        out[:, kept] = self._store[np.ix_(self.slots[kept], examples)].T
         return out
 
     def _batches(self, count: int) -> Iterator[slice]:
@@ -302,6 +316,7 @@ class KernelColumns:
         """Put columns into free slots and those unused the longest, but not in this call."""
         if self.kept + examples.size <= self.room:
             old = np.arange(self.kept, self.kept + examples.size)
+            self._store[self.kept : self.kept + examples.size] = block
             self.kept += examples.size
         else:
             self.kept = self.room
@@ -309,10 +324,10 @@ class KernelColumns:
             if old.size > examples.size:
                 old = old[np.argpartition(self._stamps[old], examples.size)[: examples.size]]
             evicted = self._owners[old]
-            self._slots[evicted[evicted >= 0]] = -1
+            self.slots[evicted[evicted >= 0]] = -1
+            self._store[old] = block[: old.size]
         chosen = examples[: old.size]
-        self._store[old] = block[: old.size]
-        self._owners[old], self._slots[chosen], self._stamps[old] = chosen, old, self._clock
+        self._owners[old], self.slots[chosen], self._stamps[old] = chosen, old, self._clock
 
     def exact_product(self, examples: IntArray, values: FloatArray) -> FloatArray:
         """``K[:, examples] values`` in float64, from the data or from kept float64 columns."""

@@ -95,13 +95,17 @@ class ReducedHullProblem:
         """Whether the weight of a class is below K, by more than rounding."""
         if self.K is None:
             return False
-        return min(abs(float(beta[part].sum())) for part in self.classes) < self.K * (1 - _ROUNDING)
+        return min(self.weights(beta)) < self.K * (1 - _ROUNDING)
+
+    def weights(self, beta: FloatArray) -> tuple[float, ...]:
+        """The sum of a in each class."""
+        return tuple(abs(float(beta[part].sum())) for part in self.classes)
 
     def filled(self, beta: FloatArray, gradient: FloatArray) -> FloatArray:
         """``beta`` with the weight that is missing, where the gradient h is best for it."""
         out = beta.copy()
-        for part in self.classes:
-            missing = (self.K or 0.0) - abs(float(beta[part].sum()))
+        for part, weight in zip(self.classes, self.weights(beta), strict=True):
+            missing = (self.K or 0.0) - weight
             room = self.caps[part] - np.abs(beta[part])
             order = np.argsort(self.signs[part] * gradient[part], kind="stable")
             before = np.cumsum(room[order]) - room[order]

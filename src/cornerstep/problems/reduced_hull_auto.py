@@ -18,9 +18,8 @@ that has seen all examples, one or two at a time, and few of them are wasted.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-from cornerstep.kernels.reduced_hull import least_idle, violators
+from cornerstep.kernels.reduced_hull import least_idle, working_set
 from cornerstep.optimiser.loop import Look, Move
 from cornerstep.problems.reduced_hull import ReducedHullProblem
 from cornerstep.problems.reduced_hull_face import DAMPING, SmallProblem
@@ -30,7 +29,8 @@ _NEWCOMERS = 256  # coordinates whose columns may join a working set, ...
 _NEWCOMERS_FEW = (16, 64)  # ... the larger of 16 and 1 in 64 examples if that is fewer, ...
 _NEWCOMERS_SHARE = 0.1  # ... or this share of the free ones, if that is more
 SLIM = 125.0  # hulls of fewer examples grow, ...
-_SLIM_SHARE = 0.03  # ... by this share of the support in a round, ...
+_SLIM_SHARE = 0.03  # ... by this share of the support in a round, but ...
+_SLIM_LEAST = (2, 8)  # ... at least by so many while they grow, and so many join later, ...
 _SLIM_SUPPORT = 3.0  # ... until the support is this many times the least possible, 2K;
 _FILL = 0.75  # the share of its cap that a newcomer brings
 _KNOWN = 256  # violators with kept columns that may join, at least
@@ -38,6 +38,7 @@ _LARGEST = 4000  # up to working sets of this size
 _VIOLATION = 0.3  # who joins violates optimality by at least this share of the most
 _INNER, _FINE = 0.1, 0.003  # a working set is solved to this share of the largest violation
 _FAILURES = 2  # certificates that float32 columns may miss
+_NOBODY = np.empty(0, np.intp)
 NOISE = 0.5  # what rounding to float32 may do to the gap, as a share of what is allowed of it
 
 
@@ -60,14 +61,18 @@ class WorkingSetDescent:
         self.problem = problem
         self.columns = problem.columns
         self.tol = tol
-        self.beta = beta
         self.gradient = problem.linear.copy()
         support = beta.nonzero()[0]
         self.columns.add_product(support, beta[support], self.gradient)
+        self._go_to(beta)
         self.growing = problem.is_short(beta)
-        self._grew = self.growing
+        self._slim_support = _SLIM_SUPPORT * 2 * problem.width if self.growing else 0.0
         self._failures = 0
         self._damping = DAMPING[0]
+
+    def _go_to(self, beta: FloatArray) -> None:
+        self.beta = beta
+        self.support = int(np.count_nonzero(beta))
 
     @property
     def point(self) -> FloatArray:
@@ -80,7 +85,7 @@ class WorkingSetDescent:
             self.columns.use_double()
             self.gradient = problem.gradient(self.beta)
             value = problem.value(self.beta, self.gradient)
-        extra = self.columns.evaluations, int(np.count_nonzero(self.beta))
+        extra = self.columns.evaluations, self.support
         if self.growing:
             return Look(value, np.inf, certified=False, extra=extra)
         gap = problem.gap(self.beta, self.gradient)
@@ -97,7 +102,7 @@ class WorkingSetDescent:
         if self.growing:
             point = self.problem.filled(point, self.gradient)
             self.growing = False
-        self.beta = point
+        self._go_to(point)
         self.gradient = self.problem.gradient(point)
         self._failures += 1
         if self._failures >= _FAILURES and self._is_coarse():
@@ -106,26 +111,27 @@ class WorkingSetDescent:
 
     def move(self) -> Move:
         problem = self.problem
-        start = self._grown() if self.growing else self.beta
-        chosen, violation = self._working_set(start != self.beta)
+        start, joined = self._grown() if self.growing else (self.beta, _NOBODY)
+        chosen, violation = self._working_set(joined)
         if chosen.size == 0:
             return Move(0.0, "none")
+        before, inner = self.beta[chosen], start[chosen]
         K, gradient = self.columns.submatrix(chosen), self.gradient[chosen]
         if self.growing:
-            gradient += K @ (start - self.beta)[chosen]
-            violation = float(np.ptp(gradient))
+            gradient += K @ (inner - before)
+            violation = float(gradient.max() - gradient.min())
         small = SmallProblem(
-            K, start[chosen], gradient, (problem.lower[chosen], problem.upper[chosen]),
-            int(np.searchsorted(chosen, problem.split)), self._damping,
+            K, inner, gradient, (problem.lower[chosen], problem.upper[chosen]),
+            int(chosen.searchsorted(problem.split)), self._damping,
         )  # fmt: skip
         kind = small.solve((_FINE if self.slim else _INNER) * violation, newton=not self.growing)
         self._damping = small.damping
-        change = small.beta - self.beta[chosen]
+        change = small.beta - before
         moved = change.nonzero()[0]
-        beta, gradient = self.beta.copy(), self.gradient.copy()
+        beta, self.gradient = self.beta.copy(), self.gradient.copy()
         beta[chosen] = small.beta
-        self.columns.add_product(chosen[moved], change[moved], gradient)
-        self.beta, self.gradient = beta, gradient
+        self.columns.add_product(chosen[moved], change[moved], self.gradient)
+        self._go_to(beta)
         if self.growing:
             self.growing = problem.is_short(beta)
             kind = "growth"
@@ -134,66 +140,48 @@ class WorkingSetDescent:
     @property
     def slim(self) -> bool:
         """Whether columns are few, and dear: hulls that grew and still have a small support."""
-        most = _SLIM_SUPPORT * 2 * self.problem.width
-        return self._grew and bool(np.count_nonzero(self.beta) <= most)
+        return self.support <= self._slim_support
 
     def _newcomers(self) -> int:
         """How many coordinates may join whose columns are not kept."""
         if self.slim:
-            return int(np.clip(_SLIM_SHARE * np.count_nonzero(self.beta), 2, _NEWCOMERS))
+            least = _SLIM_LEAST[0 if self.growing else 1]
+            return int(min(max(_SLIM_SHARE * self.support, least), _NEWCOMERS))
         few = max(_NEWCOMERS_FEW[0], self.problem.n // _NEWCOMERS_FEW[1])
         free = (self.beta > self.problem.lower) & (self.beta < self.problem.upper)
         return int(max(min(_NEWCOMERS, few), _NEWCOMERS_SHARE * np.count_nonzero(free)))
 
-    def _grown(self) -> FloatArray:
-        """More weight in each class, on the best of the examples that have none."""
+    def _grown(self) -> tuple[FloatArray, IntArray]:
+        """More weight in each class, on the best of the examples that have none; and these."""
         problem = self.problem
         most = self._newcomers() // 2
-        weights = [abs(float(self.beta[part].sum())) for part in problem.classes]
+        weights = problem.weights(self.beta)
         newcomers = [
             least_idle(self.beta, self.gradient, part.start, part.stop, sign, most)
             for part, sign in zip(problem.classes, (1.0, -1.0), strict=True)
         ]
         if min(some.size for some in newcomers) == 0:
-            return problem.filled(self.beta, self.gradient)
-        self.columns.fetch(np.concatenate(newcomers))
+            beta = problem.filled(self.beta, self.gradient)
+            return beta, (beta != self.beta).nonzero()[0]
+        joined = np.concatenate(newcomers)
+        self.columns.fetch(joined)
         brought = [_FILL * float(problem.caps[some].sum()) for some in newcomers]
         goal = min(problem.K or 0.0, *(w + b for w, b in zip(weights, brought, strict=True)))
         beta = self.beta.copy()
         for some, weight in zip(newcomers, weights, strict=True):
             caps = problem.caps[some]
             beta[some] = problem.signs[some] * caps * ((goal - weight) / float(caps.sum()))
-        return beta
+        return beta, joined
 
-    def _working_set(self, joined: npt.NDArray[np.bool_]) -> tuple[IntArray, float]:
-        """Coordinates to work on, in order, and the largest violation of optimality.
-
-        They are those that are free or have ``joined``, violators whose columns are kept, and
-        newcomers.
-        """
+    def _working_set(self, joined: IntArray) -> tuple[IntArray, float]:
+        """Coordinates to work on, in order, and the largest violation of optimality."""
         problem, newcomers = self.problem, self._newcomers()
-        known = self.columns.are_kept()
-        most = max(newcomers, _KNOWN) // 2
-        fresh = 0 if self.growing else max(newcomers // 2, 1)
-        free = ((self.beta > problem.lower) & (self.beta < problem.upper)) | joined
-        chosen = [np.flatnonzero(free)]
-        if chosen[0].size > _LARGEST - newcomers:
-            chosen = []  # too many: the worst of them join like the others
-            free = np.zeros_like(free)
-            most = _LARGEST // 4
-        largest = 0.0
-        for part in problem.sums:
-            sides, violation = violators(
-                self.beta, self.gradient, problem.lower, problem.upper, free, known,
-                part.start, part.stop, _VIOLATION,
-            )  # fmt: skip
-            largest = max(largest, violation)
-            for k, (worst, keys) in enumerate(sides):
-                limit = fresh if k % 2 else most
-                if worst.size > limit:
-                    worst = worst[np.argpartition(keys, limit)[:limit]]
-                chosen.append(worst)
-        return np.unique(np.concatenate(chosen)), largest
+        chosen, violation = working_set(
+            self.beta, self.gradient, problem.lower, problem.upper, self.columns.slots, joined,
+            problem.split, _VIOLATION, max(newcomers, _KNOWN) // 2,
+            0 if self.growing else max(newcomers // 2, 1), _LARGEST - newcomers,
+        )  # fmt: skip
+        return chosen, violation
 
 
 def rounding(problem: ReducedHullProblem, beta: FloatArray) -> float:

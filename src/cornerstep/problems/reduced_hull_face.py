@@ -7,14 +7,15 @@ coordinates of a working set, all of whose kernel entries are at hand.
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg import LinAlgError
+from scipy.linalg.lapack import dgesv, dpotrf, dpotrs
 
 from cornerstep.domains.base import snap_to_bounds
-from cornerstep.kernels.reduced_hull import two_coordinate_descent
+from cornerstep.kernels.reduced_hull import gather, two_coordinate_descent
 from cornerstep.vectors import FloatArray, IntArray
 
 _BURST = 2  # two-coordinate steps, per coordinate of the working set, between Newton steps ...
-_FIRST_BURST = 10  # ... and before the first one
+_FIRST_BURST = 5  # ... and before the first one
 _WORTH = 1.0  # another Newton step follows one that gained this many times what a burst does
 _NEWTON = 4  # Newton steps in a round, at most
 _FACE = 3000  # free coordinates that a Newton step may have
@@ -84,7 +85,7 @@ class SmallProblem:
             change = self._to_face_minimum(free)
         except LinAlgError:  # not a kernel matrix, or all but one coordinate went to bounds
             return 0.0
-        image = change[free] @ self.K[free]
+        image = change @ self.K
         slope, curvature = float(self.gradient @ change), float(image @ change)
         if not slope < 0:
             self.damping = min(self.damping * _BRAKE, DAMPING[2])
@@ -102,41 +103,52 @@ class SmallProblem:
 
     def _to_face_minimum(self, free: IntArray) -> FloatArray:
         change = np.zeros(self.size)
-        inside = free
+        inside, here = free, self.gradient[free]
         while inside.size:
-            sums = np.column_stack([inside < self.split, inside >= self.split]).astype(np.float64)
+            matrix = np.empty((inside.size, inside.size))
+            gather(self.K, inside, inside, matrix)
+            sums = np.zeros((inside.size, 2))
+            first = int(inside.searchsorted(self.split))
+            sums[:first, 0] = sums[first:, 1] = 1.0
             missing = np.array([change[: self.split].sum(), change[self.split :].sum()])
-            used = sums.any(axis=0)
+            used = np.array([first > 0, first < inside.size])
+            if missing[~used].any():
+                break
             sums, missing = sums[:, used], missing[used]
-            here = self.gradient[inside] + change[free] @ self.K[np.ix_(free, inside)]
-            solved = _solve_damped(
-                self.K[np.ix_(inside, inside)], self.damping, np.column_stack([here, sums])
-            )
+            solved = _solve_damped(matrix, self.damping, here, sums)
             forces = sums.T @ solved
-            multipliers = np.linalg.solve(forces[:, 1:], forces[:, 0] - missing)
+            _, _, multipliers, failed = dgesv(forces[:, 1:], forces[:, 0] - missing)
+            if failed:
+                break
             # stay on the sums: what clipped coordinates took must come back here
             change[inside] += -solved[:, 0] + solved[:, 1:] @ multipliers
             target = self.beta[inside] + change[inside]
-            out = (target <= self.lower[inside]) | (target >= self.upper[inside])
+            lower, upper = self.lower[inside], self.upper[inside]
+            out = (target <= lower) | (target >= upper)
             if not out.any():
                 return change
-            clipped = np.clip(target, self.lower[inside], self.upper[inside])
-            change[inside] = clipped - self.beta[inside]
+            change[inside] = np.minimum(np.maximum(target, lower), upper) - self.beta[inside]
             inside = inside[~out]
-        return np.zeros(self.size)  # nothing is left to balance the sums with
+            here = self.gradient[inside] + (change @ self.K)[inside]
+        return np.zeros(self.size)  # nothing is left to balance a sum with
 
 
-def _solve_damped(matrix: FloatArray, damping: float, right: FloatArray) -> FloatArray:
-    """Solve ``(matrix + damping * mean diagonal) x = right``, with more damping if indefinite."""
+def _solve_damped(
+    matrix: FloatArray, damping: float, gradient: FloatArray, sums: FloatArray
+) -> FloatArray:
+    """Solve ``(matrix + damping * mean diagonal) x = right``, with more damping if indefinite.
+
+    The right sides are the gradient and the columns of ``sums``.
+    """
     diagonal = matrix.diagonal().copy()
     scale = max(float(diagonal.mean()), np.finfo(float).tiny)
+    right = np.column_stack([gradient, sums])
     while True:
         np.fill_diagonal(matrix, diagonal + damping * scale)
-        try:
-            factor = cho_factor(matrix, lower=True, check_finite=False)
-        except LinAlgError:
-            if damping > _HOPELESS:
-                raise
-            damping *= 10
-            continue
-        return cho_solve(factor, right, check_finite=False)
+        factor, failed = dpotrf(matrix.T, lower=1, clean=0)
+        if not failed:
+            solved, _ = dpotrs(factor, right, lower=1)
+            return np.asarray(solved)
+        if damping > _HOPELESS:
+            raise LinAlgError("not a kernel matrix")
+        damping *= 10

@@ -11,6 +11,7 @@ from cornerstep.domains import CappedSimplex
 from cornerstep.optimiser import minimize
 from cornerstep.optimiser.loop import Callback, Stopping, run
 from cornerstep.optimiser.result import Status, Trace
+from cornerstep.problems.blas_threads import one_blas_thread
 from cornerstep.problems.reduced_hull import TOUCHING, ReducedHullProblem
 from cornerstep.problems.reduced_hull_auto import WorkingSetDescent
 from cornerstep.problems.reduced_hull_start import starting_point
@@ -75,13 +76,14 @@ def train(
         )  # fmt: skip
     begun = time.perf_counter()
     stopped = False
-    if start is None:
-        rng = rng or np.random.default_rng()
-        start, stopped = starting_point(problem, rng, tol, time_limit)
-    left = None if time_limit is None else max(time_limit - (time.perf_counter() - begun), 0.0)
-    solver = WorkingSetDescent(problem, start, tol)
-    stopping = Stopping(absolute, tol, 0 if stopped else max_iter, left)
-    outcome = run(solver, stopping, callback=callback, verbose=verbose, title=title)
+    with one_blas_thread():
+        if start is None:
+            rng = rng or np.random.default_rng()
+            start, stopped = starting_point(problem, rng, tol, time_limit)
+        left = None if time_limit is None else max(time_limit - (time.perf_counter() - begun), 0.0)
+        solver = WorkingSetDescent(problem, start, tol)
+        stopping = Stopping(absolute, tol, 0 if stopped else max_iter, left)
+        outcome = run(solver, stopping, callback=callback, verbose=verbose, title=title)
     return Training(
         solver.beta, solver.gradient, outcome.look.value, outcome.look.gap,
         Status.INTERRUPTED if stopped else outcome.status,
