@@ -25,8 +25,8 @@ from cornerstep.optimiser.loop import Look, Move
 from cornerstep.optimiser.steps import Exact, OpenLoop
 from cornerstep.problems.boosting_pool import Ensemble, MarginRay, Pool, ShortStep
 from cornerstep.problems.soft_margin import SoftMargin
-from cornerstep.problems.soft_margin_interior import Start
-from cornerstep.problems.soft_margin_master import Master, MasterSolution, Secondary
+from cornerstep.problems.soft_margin_interior import MasterSolution, Start
+from cornerstep.problems.soft_margin_master import Master, Secondary
 from cornerstep.problems.weak_learners import Answer, WeakLearner
 from cornerstep.vectors import FloatArray, IntArray, SparseVector
 
@@ -96,7 +96,7 @@ class BoostingSolver:
         self.soft_margin = -math.inf
         self._stages: list[tuple[int, Ensemble]] = []
         entropic = method == "erlpboost" or secondary == "entropic"
-        self.master = Master(problem, entropic)
+        self.master = Master(problem, entropic, smooth=method == "mlpboost")
         self._secondary = secondary
         self._accuracy = _ACCURACY
         self._solved: tuple[IntArray, FloatArray] | None = None
