@@ -19,6 +19,7 @@ from cornerstep.problems.weak_learners import (
     Tree,
     TreeLearner,
     WeakLearner,
+    combine,
     evaluate,
 )
 from cornerstep.vectors import FloatArray, IntArray
@@ -43,7 +44,7 @@ class Machine:
 
     def scores(self, X: FloatArray) -> FloatArray:
         """``sum_j w_j h_j(x)``."""
-        return self.weights @ evaluate(self.hypotheses, X)
+        return combine(self.hypotheses, self.weights, X)
 
     def staged_scores(self, X: FloatArray) -> Iterator[tuple[int, FloatArray]]:
         """Round and scores, as the soft margin rose."""
@@ -133,7 +134,7 @@ class Recipe:
         distribution = np.zeros(labels.size)
         distribution[used] = d
         hypotheses = solver.chosen(solver.best)
-        margins = labels * (solver.best.weights @ evaluate(hypotheses, X))
+        margins = labels * combine(hypotheses, solver.best.weights, X)
         return Machine(
             hypotheses,
             solver.best.weights,

@@ -34,7 +34,7 @@ METHODS = ("lpboost", "erlpboost", "cerlpboost", "mlpboost")
 STEPS = ("short", "open-loop", "line-search", "pairwise", "blended-pairwise")
 SECONDARIES = ("lp", "entropic")
 
-_ADDED = 20  # hypotheses taken from one answer
+_ADDED = 40  # hypotheses taken from one answer
 _ACCURACY = 0.2  # of the gap: how well MLPBoost's master is solved
 _EXACT = 1e-3  # of eps: how well the master of LPBoost and ERLPBoost is solved
 _NEAR = 0.05  # of the gap: from there on a master may start from the last one's weights
@@ -122,8 +122,7 @@ class BoostingSolver:
 
     def _begin_from(self, hypotheses: Sequence[Any], weights: FloatArray) -> None:
         margins = self.learner.margins(hypotheses)
-        for hypothesis, row in zip(hypotheses, margins, strict=True):
-            self.pool.add(hypothesis, row)
+        self.pool.add(hypotheses, margins)
         numbers = [self.pool.number(row) for row in margins]
         self._take(numbers, np.asarray(weights, dtype=np.float64), weights @ margins)
 
@@ -199,22 +198,28 @@ class BoostingSolver:
 
     # -- the weak learner -----------------------------------------------------------------------
 
-    def _ask(self, distribution: FloatArray) -> Answer:
-        """Ask the weak learner for the largest edge, which is a bound; keep its answers."""
-        answer = self.learner.query(distribution)
+    def _ask(self, distribution: FloatArray, enough: float = math.inf) -> Answer:
+        """Ask the weak learner for the largest edge, which is a bound; keep its answers.
+
+        A proposal will do if its edge is ``enough``.
+        """
+        answer = self.learner.propose(distribution) if enough < math.inf else None
+        if answer is None or not (answer.largest or answer.edge >= enough):
+            answer = self.learner.query(distribution)
         self._learn(answer, distribution)
-        for hypothesis, margins in zip(answer.hypotheses[:_ADDED], answer.margins, strict=False):
-            self._improved |= self.pool.add(hypothesis, margins) is not None
+        if self.pool.add(answer.hypotheses[:_ADDED], answer.margins[:_ADDED]):
+            self._improved = True
         return answer
 
     def _collect(self, distribution: FloatArray, at: FloatArray, below: float) -> None:
         """Hypotheses for the master: the best, and others of edge > ``below`` at ``at``."""
         answer = self.learner.propose(distribution)
         self._learn(answer, distribution)
-        edges = answer.margins @ at
-        for k, hypothesis in enumerate(answer.hypotheses[:_ADDED]):
-            if k == 0 or edges[k] > below:
-                self._improved |= self.pool.add(hypothesis, answer.margins[k]) is not None
+        good = (answer.margins @ at)[:_ADDED] > below
+        good[0] = True
+        chosen = np.flatnonzero(good)
+        if self.pool.add([answer.hypotheses[k] for k in chosen], answer.margins[chosen]):
+            self._improved = True
 
     def _learn(self, answer: Answer, distribution: FloatArray) -> None:
         """What an answer says about the optimum."""
@@ -263,7 +268,7 @@ class BoostingSolver:
         """
         edges = self.pool.edges(self.gradient)
         if self.method == "cerlpboost" or edges.max() < self.bound:
-            self._ask(self.gradient)
+            self._ask(self.gradient, math.inf if self.method == "cerlpboost" else self.bound)
             edges = self.pool.edges(self.gradient)
         k = int(np.argmax(edges))
         self._edge = float(edges[k])
@@ -287,7 +292,7 @@ class BoostingSolver:
 
     def certify(self, point: Ensemble) -> Look:
         """Margins recomputed from the data, and the weak learner asked once more at the witness."""
-        image = point.weights @ self.learner.margins(self.chosen(point))
+        image = self.learner.image(self.chosen(point), point.weights)
         self.best = point._replace(image=image)
         self.soft_margin = self.problem.value(image)
         self.witness = self.problem.admissible(self.witness)

@@ -111,7 +111,7 @@ class _Climb:
         self.z = _combine(w, margins)
         self.g, self.d = problem.smoothed(self.z, 1.0 / tau)
         self.edges = _edges(margins, self.d)
-        self.slack = self.edges.max() - self.edges + _SLACK * gap
+        self.slack = np.maximum(w @ self.edges - self.edges, 0.0) + _SLACK * gap
 
     def run(self, target: float) -> bool:
         """Steps until no edge is larger by more than ``target`` than the mean; False: in vain."""
@@ -154,12 +154,12 @@ class _Climb:
         if kept.size > most:
             drawn = np.random.default_rng(kept.size).permutation(kept.size)[:most]
             scaled, factor = scaled[:, np.sort(drawn)], kept.size / most
-        product = (scaled @ scaled.T).astype(np.float64)
+        product: FloatArray = scaled @ scaled.T
         if factor != 1.0:
             product *= factor
         if (total := float(f.sum())) > 0:
             column /= math.sqrt(total)
-            product -= np.outer(column, column)
+            product -= np.outer(column, column).astype(product.dtype)
         return product
 
     def _step(self, hessian: FloatArray) -> None:
@@ -167,11 +167,11 @@ class _Climb:
         matrix = hessian.copy()
         matrix[np.diag_indices(k)] += s / w + 1e-7 * float(np.trace(hessian)) / k
         factor = cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
-        ones = cho_solve(factor, np.ones(k), check_finite=False)
+        ones = _solve(factor, np.ones(k))
 
         def direction(product: FloatArray | float) -> tuple[FloatArray, FloatArray]:
             """Newton's direction in w and in the slacks towards ``slack_j w_j = product_j``."""
-            first = cho_solve(factor, self.edges + product / w, check_finite=False)
+            first = _solve(factor, self.edges + product / w)
             dw = first - first.sum() / ones.sum() * ones
             return dw, (product - s * dw) / w - s
 
@@ -194,6 +194,11 @@ class _Climb:
         self.slack = s + _step_size(s, ds, _BACK_OFF) * ds
         self.z, self.g, self.d = z, g, d
         self.edges = _edges(self.margins, d)
+
+
+def _solve(factor: Any, right: FloatArray) -> FloatArray:
+    solution = cho_solve(factor, right.astype(factor[0].dtype), check_finite=False)
+    return solution.astype(np.float64)
 
 
 def _step_size(value: FloatArray, change: FloatArray, share: float = 1.0) -> float:

@@ -22,6 +22,11 @@ import numpy.typing as npt
 from cornerstep.kernels import trees as kernels
 from cornerstep.vectors import FloatArray, IntArray
 
+_TOGETHER = 64  # hypotheses evaluated at once
+_PARTS = 2  # of a root's thresholds: a proposal for each
+_COARSE_BINS = 64  # at most, when hypotheses are only proposed
+_TRIED = 16  # thresholds of a root, then
+_SLIGHT = 1e-3  # of the largest weight: examples below do not count then
 _LARGE = 1 << 22  # elementary operations from which a search is worth several threads
 
 
@@ -48,6 +53,9 @@ class WeakLearner(Protocol):
     def margins(self, hypotheses: Sequence[Any]) -> FloatArray:
         """``y_i h(x_i)`` recomputed from the data, one row a hypothesis."""
 
+    def image(self, hypotheses: Sequence[Any], weights: FloatArray) -> FloatArray:
+        """``sum_j w_j y_i h_j(x_i)`` recomputed from the data."""
+
 
 class Tree(NamedTuple):
     """A complete tree as a heap: ``x[feature] <= threshold`` goes left; leaves hold -1 or 1."""
@@ -59,8 +67,21 @@ class Tree(NamedTuple):
 
 def evaluate(hypotheses: Sequence[Any], X: FloatArray) -> FloatArray:
     """``h(x_i)``, one row a hypothesis: trees, or objects that answer ``values(X)``."""
-    out = np.empty((len(hypotheses), X.shape[0]))
+    return _evaluate(hypotheses, X, np.ascontiguousarray(X.T))
+
+
+def combine(hypotheses: Sequence[Any], weights: FloatArray, X: FloatArray) -> FloatArray:
+    """``sum_j w_j h_j(x_i)``, a few hypotheses at a time."""
+    total = np.zeros(X.shape[0])
     columns = np.ascontiguousarray(X.T)
+    for k in range(0, len(hypotheses), _TOGETHER):
+        some = slice(k, k + _TOGETHER)
+        total += weights[some] @ _evaluate(hypotheses[some], X, columns)
+    return total
+
+
+def _evaluate(hypotheses: Sequence[Any], X: FloatArray, columns: FloatArray) -> FloatArray:
+    out = np.empty((len(hypotheses), X.shape[0]))
     by_size: dict[int, list[int]] = {}
     for k, hypothesis in enumerate(hypotheses):
         if isinstance(hypothesis, Tree):
@@ -70,9 +91,11 @@ def evaluate(hypotheses: Sequence[Any], X: FloatArray) -> FloatArray:
     for members in by_size.values():
         chosen = [hypotheses[k] for k in members]
         features, thresholds, leaves = (np.array(part) for part in zip(*chosen, strict=True))
-        part = np.empty((len(members), X.shape[0]))
+        alone = len(members) == len(hypotheses)
+        part = out if alone else np.empty((len(members), X.shape[0]))
         kernels.evaluate(columns, features, thresholds, leaves, part)
-        out[members] = part
+        if not alone:
+            out[members] = part
     return out
 
 
@@ -154,19 +177,23 @@ class TreeLearner:
         self._starts = np.array(
             [np.searchsorted(self._bins[order, g], edges) for g, order in enumerate(self._order)]
         )
+        self._merged = -(-n_bins // _COARSE_BINS)  # bins that are one in proposals
         self._large = n_bins.size**2 * (labels.size + float(n_bins.max()) ** 2) > _LARGE
         self._threads = min(n_threads, n_bins.size) if self._large else 1
-        self._offset = 0
+        self._asked = 0
 
     def query(self, distribution: FloatArray) -> Answer:
         return self._answer(distribution, complete=True)
 
     def propose(self, distribution: FloatArray) -> Answer:
-        return self._answer(distribution, complete=not (self.exact and self._large))
+        return self._answer(distribution, complete=self.max_depth != 2 or not self._large)
 
     def _answer(self, distribution: FloatArray, complete: bool) -> Answer:
         signed = distribution * self.labels
-        edges, nodes, leaves = self._search(signed, self.max_depth, complete)
+        if complete:
+            edges, nodes, leaves = self._search(signed, self.max_depth)
+        else:
+            edges, nodes, leaves = self._sample(signed)
         best = np.argsort(-edges, kind="stable")
         grown = [(nodes[k], leaves[k]) for k in best]
         if self.max_depth > 2:
@@ -182,28 +209,49 @@ class TreeLearner:
         chosen = [self._tree(*grown[k]) for k in order]
         return Answer(float(found[order[0]]), chosen, margins[order], complete)
 
-    def _search(
-        self, signed: FloatArray, depth: int, complete: bool = True
-    ) -> tuple[FloatArray, IntArray, FloatArray]:
-        """Edges, nodes and leaves of a tree of depth 1 or 2 for every root feature.
-
-        The best one if the search is complete; otherwise some of the thresholds of the roots are
-        tried, others each time.
-        """
+    def _search(self, signed: FloatArray, depth: int) -> tuple[FloatArray, IntArray, FloatArray]:
+        """Edges, nodes and leaves of a tree of depth 1 or 2 for every root; the best is exact."""
         n_bins = self.binning.n_bins
         if depth == 1:
             return kernels.best_stumps(self._bins, n_bins, signed)
         fixed = (self._bins, self._order, self._starts, n_bins, self._width, signed)
         below = kernels.prefix_sums(self._bins, self._width, signed)
         tried = np.full((n_bins.size, self._width.size), np.nan)
-        offset, record = kernels.COARSE // 2, np.inf
-        if not complete:
-            offset = self._offset = (self._offset + 7) % kernels.COARSE
-        self._by_roots(lambda a, b: kernels.try_roots(*fixed, below, a, b, offset, tried))
-        if complete:
-            record = float(np.nanmax(tried))
+        self._by_roots(lambda a, b: kernels.try_roots(*fixed, below, a, b, tried))
+        record = float(np.nanmax(tried))
         parts = self._by_roots(lambda a, b: kernels.best_trees(*fixed, below, a, b, tried, record))
         edges, nodes, leaves = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return edges, nodes, leaves
+
+    def _sample(self, signed: FloatArray) -> tuple[FloatArray, IntArray, FloatArray]:
+        """Trees of depth 2 and of large edge, some for every root.
+
+        Neighbouring bins are merged and some thresholds of the roots tried, others each time; the
+        thresholds of the children are the best for the features found that way.
+        """
+        few = signed.astype(np.float32)
+        few[abs(few) < _SLIGHT * abs(few).max()] = 0.0
+        self._asked += 1
+        merged = self._merged
+        shift = self._asked % merged
+        n_bins = (self.binning.n_bins - 1 + shift) // merged + 1
+        bins = ((self._bins + shift.astype(np.uint16)) // merged.astype(np.uint16)).astype(np.uint8)
+        ends = np.arange(n_bins.max() + 1) * merged[:, None] - shift[:, None]
+        starts = np.take_along_axis(
+            self._starts, np.clip(ends, 0, self.binning.n_bins.max()), axis=1
+        )
+        width = (n_bins[:, None] > np.arange(n_bins.max())).sum(axis=0)
+        below = kernels.prefix_sums(bins, width, few)
+        fixed = (bins, self._order, starts, n_bins, width, few, below)
+        parts = self._by_roots(
+            lambda a, b: kernels.propose_trees(*fixed, a, b, _TRIED, self._asked, _PARTS)
+        )
+        nodes = np.concatenate(parts)
+        f = nodes[:, 0, 0]
+        last = (nodes[:, 0, 1] + 1) * merged[f] - shift[f]
+        nodes[:, 0, 1] = np.minimum(last, self.binning.n_bins[f]) - 1
+        leaves = np.empty((len(nodes), 4))
+        edges = kernels.finish_trees(self._columns, self.binning.n_bins, signed, nodes, leaves)
         return edges, nodes, leaves
 
     def _by_roots(self, search: Callable[[int, int], Any]) -> list[Any]:
@@ -248,6 +296,9 @@ class TreeLearner:
 
     def margins(self, hypotheses: Sequence[Any]) -> FloatArray:
         return evaluate(hypotheses, self.X) * self.labels
+
+    def image(self, hypotheses: Sequence[Any], weights: FloatArray) -> FloatArray:
+        return combine(hypotheses, weights, self.X) * self.labels
 
 
 class Vote:
@@ -319,6 +370,9 @@ class ClassifierLearner:
     def margins(self, hypotheses: Sequence[Any]) -> FloatArray:
         return evaluate(hypotheses, self.X) * self.labels
 
+    def image(self, hypotheses: Sequence[Any], weights: FloatArray) -> FloatArray:
+        return combine(hypotheses, weights, self.X) * self.labels
+
 
 class FiniteLearner:
     """The hypotheses of largest edge among given ones.
@@ -354,3 +408,6 @@ class FiniteLearner:
 
     def margins(self, hypotheses: Sequence[Any]) -> FloatArray:
         return self.matrix[[self._row[id(h)] for h in hypotheses]]
+
+    def image(self, hypotheses: Sequence[Any], weights: FloatArray) -> FloatArray:
+        return weights @ self.margins(hypotheses)
