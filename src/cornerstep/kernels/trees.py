@@ -212,6 +212,7 @@ def best_trees(bins, order, starts, n_bins, width, signed, below, first, last, t
             tried[f, t] = _best_splits(left, below, width, values)
             if tried[f, t] > best:
                 best, cut = tried[f, t], t
+        record = max(record, best)
         _move(bins, order[f], signed, starts[f], at, cut, left)
         k = f - first
         edges[k] = _best_splits(left, below, width, values)
@@ -314,3 +315,17 @@ def evaluate(columns, features, thresholds, leaves, out):
             while v < n_nodes:
                 v = 2 * v + (1 if columns[features[k, v], i] <= thresholds[k, v] else 2)
             out[k, i] = leaves[k, v - n_nodes]
+
+
+@numba.njit(cache=True, nogil=True)
+def leaf_sums(columns, features, thresholds, signed):
+    """``S[k, leaf]``: the sum of ``signed`` over the examples in a leaf of tree k."""
+    n_nodes = features.shape[1]
+    sums = np.zeros((features.shape[0], n_nodes + 1))
+    for k in range(features.shape[0]):
+        for i in range(columns.shape[1]):
+            v = 0
+            while v < n_nodes:
+                v = 2 * v + (1 if columns[features[k, v], i] <= thresholds[k, v] else 2)
+            sums[k, v - n_nodes] += signed[i]
+    return sums

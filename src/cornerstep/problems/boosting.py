@@ -39,9 +39,9 @@ _ACCURACY = 0.2  # of the gap: how well MLPBoost's master is solved
 _EXACT = 1e-3  # of eps: how well the master of LPBoost and ERLPBoost is solved
 _NEAR = 0.05  # of the gap: from there on a master may start from the last one's weights
 _STABLE = (0.8, 0.5, 0.2)  # shares of the best distribution so far where the weak learner is asked
-_USEFUL = 0.25  # of the gap: what a further hypothesis may lack of the master's largest edge
-_IDLE = 0.25  # of the gap: what one may lack of it before it counts as idle
-_SURE = 0.5  # of the gap: the estimated gap at which a complete search follows
+_USEFUL = 0.2  # of the gap: what a further hypothesis may lack of the master's largest edge
+_IDLE = 0.2  # of the gap: what one may lack of it before it counts as idle
+_SURE = 0.85  # of the gap: the estimated gap at which a complete search follows
 _SINGLE = 1e-4  # the accuracy from which on margins at hand are kept in single precision
 _UNLIMITED = 2**31 - 1  # the simplex grows with the hypotheses
 
@@ -236,11 +236,15 @@ class BoostingSolver:
 
     def _make_sure(self) -> None:
         """Search completely where the largest edge seems to be smallest."""
+        before = self.bound
         edge = self._ask(self._candidate).edge
         if self.bound < edge:
             self._estimate, self._candidate = self.bound, self.witness
         else:
             self._estimate = edge
+        if self.bound < before:  # the gap when hypotheses were dropped may have been too small
+            gap = self._estimate - self.soft_margin
+            self._gap_at_drop = max(self._gap_at_drop, 1.02 * gap)
 
     # -- the loop's three verbs ------------------------------------------------------------------
 

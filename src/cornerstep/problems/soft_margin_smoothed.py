@@ -5,7 +5,7 @@
 
 As long as the gap is much larger than what single examples decide, g_tau is smooth on the scale of
 a round: Newton's method from the weights of the last round converges in two to four steps, with a
-second derivative ``A D A'`` that is computed for every other of them and over the examples that
+second derivative ``A D A'`` that is computed for every third of them and over the examples that
 matter.  Its gradient d is a distribution close to uniform among the examples around the threshold:
 the weak learner's answers there cut deep.  When the gap is so small, or the examples so few, that
 g_tau has corners on that scale, the steps do not converge, and the interior point method of
@@ -25,13 +25,13 @@ from cornerstep.problems.soft_margin_interior import MasterSolution, threshold
 from cornerstep.vectors import FloatArray
 
 _MAX_STEPS = 10
-_RENEWED = 2  # steps for which a second derivative serves
+_RENEWED = 3  # steps for which a second derivative serves
 _COARSE = 5.0  # targets in a gap
 _BARRIER = 0.1  # of the gap: k mu
 _SLACK = 0.3  # of the gap: the least slack at the start
 _NEW = 0.05  # of the weight: for new hypotheses at the start
 _ALL = 0.02  # of the weight: spread over all of them
-_FAR = 15.0  # in tau: margins that far above the threshold have no weight
+_FAR = 9.0  # in tau: margins that far above the threshold have no weight
 _MATTER = 0.03  # of the largest: curvatures below are left out
 _ENOUGH = 8  # examples per hypothesis in A D A'; of more, some drawn at random
 _BACK_OFF = 0.95  # of the way to the boundary
@@ -111,7 +111,7 @@ class _Climb:
         self.z = _combine(w, margins)
         self.g, self.d = problem.smoothed(self.z, 1.0 / tau)
         self.edges = _edges(margins, self.d)
-        self.slack = np.maximum(w @ self.edges - self.edges, 0.0) + _SLACK * gap
+        self.slack = self.edges.max() - self.edges + _SLACK * gap
 
     def run(self, target: float) -> bool:
         """Steps until no edge is larger by more than ``target`` than the mean; False: in vain."""

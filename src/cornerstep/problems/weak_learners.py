@@ -25,7 +25,8 @@ from cornerstep.vectors import FloatArray, IntArray
 _TOGETHER = 64  # hypotheses evaluated at once
 _PARTS = 2  # of a root's thresholds: a proposal for each
 _COARSE_BINS = 64  # at most, when hypotheses are only proposed
-_TRIED = 16  # thresholds of a root, then
+_SHIFTS = 4  # ways to merge bins
+_TRIED = 12  # thresholds of a root, then
 _SLIGHT = 1e-3  # of the largest weight: examples below do not count then
 _LARGE = 1 << 22  # elementary operations from which a search is worth several threads
 
@@ -177,7 +178,7 @@ class TreeLearner:
         self._starts = np.array(
             [np.searchsorted(self._bins[order, g], edges) for g, order in enumerate(self._order)]
         )
-        self._merged = -(-n_bins // _COARSE_BINS)  # bins that are one in proposals
+        self._merged: dict[int, tuple[Any, ...]] = {}
         self._large = n_bins.size**2 * (labels.size + float(n_bins.max()) ** 2) > _LARGE
         self._threads = min(n_threads, n_bins.size) if self._large else 1
         self._asked = 0
@@ -232,15 +233,8 @@ class TreeLearner:
         few = signed.astype(np.float32)
         few[abs(few) < _SLIGHT * abs(few).max()] = 0.0
         self._asked += 1
-        merged = self._merged
-        shift = self._asked % merged
-        n_bins = (self.binning.n_bins - 1 + shift) // merged + 1
-        bins = ((self._bins + shift.astype(np.uint16)) // merged.astype(np.uint16)).astype(np.uint8)
-        ends = np.arange(n_bins.max() + 1) * merged[:, None] - shift[:, None]
-        starts = np.take_along_axis(
-            self._starts, np.clip(ends, 0, self.binning.n_bins.max()), axis=1
-        )
-        width = (n_bins[:, None] > np.arange(n_bins.max())).sum(axis=0)
+        merging = self._merging(self._asked % _SHIFTS)
+        bins, starts, n_bins, width, merged, shift = merging
         below = kernels.prefix_sums(bins, width, few)
         fixed = (bins, self._order, starts, n_bins, width, few, below)
         parts = self._by_roots(
@@ -253,6 +247,25 @@ class TreeLearner:
         leaves = np.empty((len(nodes), 4))
         edges = kernels.finish_trees(self._columns, self.binning.n_bins, signed, nodes, leaves)
         return edges, nodes, leaves
+
+    def _merging(self, number: int) -> tuple[Any, ...]:
+        """Bins merged to fewer, where they start, their number, the shift of the borders."""
+        if number not in self._merged:
+            n_bins = self.binning.n_bins
+            merged = -(-n_bins // _COARSE_BINS)
+            shift = number * merged // _SHIFTS
+            coarse = (n_bins - 1 + shift) // merged + 1
+            slots = np.arange(coarse.max() + 1)
+            first = np.clip(slots * merged[:, None] - shift[:, None], 0, n_bins.max())
+            self._merged[number] = (
+                ((self._bins + shift) // merged).astype(np.uint8),
+                np.take_along_axis(self._starts, first, axis=1),
+                coarse,
+                (coarse[:, None] > slots[:-1]).sum(axis=0),
+                merged,
+                shift,
+            )
+        return self._merged[number]
 
     def _by_roots(self, search: Callable[[int, int], Any]) -> list[Any]:
         """``search(first, last)`` over the root features, in threads if it is worth it."""
