@@ -212,7 +212,6 @@ def best_trees(bins, order, starts, n_bins, width, signed, below, first, last, t
             tried[f, t] = _best_splits(left, below, width, values)
             if tried[f, t] > best:
                 best, cut = tried[f, t], t
-        record = max(record, best)
         _move(bins, order[f], signed, starts[f], at, cut, left)
         k = f - first
         edges[k] = _best_splits(left, below, width, values)
