@@ -10,8 +10,6 @@ import numpy as np
 from cornerstep.problems.soft_margin import SoftMargin
 from cornerstep.vectors import FloatArray, IntArray
 
-_PATIENCE = 1  # rounds for which a hypothesis may be far from useful before it is dropped
-
 
 class Ensemble(NamedTuple):
     """A point of the simplex over hypotheses: those with weight, and their image ``A w``."""
@@ -79,10 +77,10 @@ class Pool:
         """The margins of hypotheses at hand."""
         return self._rows[np.searchsorted(self.numbers, numbers)].astype(np.float64)
 
-    def age(self, useful: Any, in_use: Iterable[int]) -> None:
+    def age(self, useful: Any, in_use: Iterable[int], patience: int) -> None:
         """Drop hypotheses that were not useful for some rounds and are not in use."""
         self.idle = np.where(useful, 0, self.idle + 1)
-        leave = (self.idle >= _PATIENCE) & ~np.isin(self.numbers, list(in_use))
+        leave = (self.idle >= patience) & ~np.isin(self.numbers, list(in_use))
         if leave.any():
             gone = set(self.numbers[leave].tolist())
             self._known = {key: k for key, k in self._known.items() if k not in gone}
