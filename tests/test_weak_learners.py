@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
+from cornerstep.problems.binning import Binning
 from cornerstep.problems.weak_learners import (
-    Binning,
     ClassifierLearner,
     FiniteLearner,
     TreeLearner,

@@ -11,10 +11,10 @@ import numpy as np
 from cornerstep.kernels import trees as kernels
 from cornerstep.optimiser.loop import Stopping, run
 from cornerstep.optimiser.result import Status, Trace
+from cornerstep.problems.binning import Binning
 from cornerstep.problems.boosting import BoostingSolver
 from cornerstep.problems.soft_margin import SoftMargin
 from cornerstep.problems.weak_learners import (
-    Binning,
     ClassifierLearner,
     FiniteLearner,
     Tree,

@@ -23,7 +23,7 @@ import numpy as np
 from cornerstep.optimiser.active_set import ActiveSet
 from cornerstep.optimiser.loop import Look, Move
 from cornerstep.optimiser.steps import Exact, OpenLoop
-from cornerstep.problems.boosting_pool import Ensemble, MarginRay, Pool, ShortStep
+from cornerstep.problems.boosting_pool import Ensemble, MarginRay, Pool, ShortStep, checked_weights
 from cornerstep.problems.soft_margin import SoftMargin
 from cornerstep.problems.soft_margin_interior import MasterSolution, Start
 from cornerstep.problems.soft_margin_master import Master, Secondary
@@ -245,8 +245,7 @@ class BoostingSolver:
         else:
             self._estimate = edge
         if self.bound < before:  # the gap when hypotheses were dropped may have been too small
-            gap = self._estimate - self.soft_margin
-            self._gap_at_drop = max(self._gap_at_drop, 1.02 * gap)
+            self._gap_at_drop = max(self._gap_at_drop, 1.02 * (self._estimate - self.soft_margin))
 
     # -- the loop's three verbs ------------------------------------------------------------------
 
@@ -385,7 +384,7 @@ class BoostingSolver:
         numbers = self.pool.numbers
         if callable(self._secondary):
             margins = self.pool.margins.astype(np.float64)
-            weights = _checked(self._secondary(margins, self.problem), len(self.pool))
+            weights = checked_weights(self._secondary(margins, self.problem), len(self.pool))
             return numbers, weights, weights @ margins
         gap = self._estimate - self.soft_margin
         solution = self._solve(self._accuracy * min(max(gap, self.problem.eps), 0.5))
@@ -399,13 +398,3 @@ class BoostingSolver:
         if not self._improved:  # the master's answer must become sharper to learn more
             self._accuracy *= 0.5
         return numbers, solution.weights, solution.image
-
-
-def _checked(weights: Any, size: int) -> FloatArray:
-    """The weights that a user's secondary answered, on the simplex."""
-    w = np.asarray(weights, dtype=np.float64)
-    if w.shape != (size,) or not np.isfinite(w).all() or w.min() < 0 or not w.sum() > 0:
-        raise ValueError(
-            f"secondary must answer {size} finite weights >= 0, one a hypothesis, got {weights!r}"
-        )
-    return w / w.sum()

@@ -126,3 +126,13 @@ class MarginRay:
 
     def value(self, step: float) -> float:
         return -self.problem.smoothed(self.image + step * self.change)[0]
+
+
+def checked_weights(weights: Any, size: int) -> FloatArray:
+    """The weights that a user's secondary answered, on the simplex."""
+    w = np.asarray(weights, dtype=np.float64)
+    if w.shape != (size,) or not np.isfinite(w).all() or w.min() < 0 or not w.sum() > 0:
+        raise ValueError(
+            f"secondary must answer {size} finite weights >= 0, one a hypothesis, got {weights!r}"
+        )
+    return w / w.sum()

@@ -4,7 +4,7 @@
 ``g_tau(z) = min over d in P_nu of d'z + tau sum_i d_i ln(d_i / p_i)``,  tau = gap / ln(V/nu).
 
 As long as the gap is much larger than what single examples decide, g_tau is smooth on the scale of
-a round: Newton's method from the weights of the last round converges in two to four steps, with a
+a round: Newton's method from the weights of the last round converges in three to five steps, with a
 second derivative ``A D A'`` that is computed for every third of them and over the examples that
 matter.  Its gradient d is a distribution close to uniform among the examples around the threshold:
 the weak learner's answers there cut deep.  When the gap is so small, or the examples so few, that
