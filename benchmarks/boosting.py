@@ -60,10 +60,9 @@ def solver(name: str, limit: float | None) -> Solver:
     """Train from scratch with a method; compiling is set-up."""
 
     def prepare(problem: Problem) -> Run:
-        few = slice(None, None, max(1, problem.y.size // 50))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            classifier(name, 0.5, 1.0, max_iter=2).fit(problem.X[few], problem.y[few])
+            classifier(name, problem.nu, None, max_iter=2).fit(problem.X, problem.y)
 
         def run(recorder: Recorder | None) -> Answer:
             start = time.process_time()

@@ -7,7 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
+from cornerstep.problems import soft_margin_smoothed
 from cornerstep.problems.soft_margin import SoftMargin
+from cornerstep.problems.soft_margin_interior import Start
 from cornerstep.problems.soft_margin_master import Master
 
 
@@ -177,6 +179,64 @@ def test_examples_left_out_of_the_master_change_nothing():
         solution = master.solve(margins[:k], 1e-3)
         assert solution.edge - solution.soft_margin <= 1.2e-3
     assert solution.soft_margin == pytest.approx(lp_optimum(margins, problem.caps), abs=1.2e-3)
+
+
+@pytest.mark.parametrize("target", [0.02, 0.01])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_smoothed_master_comes_as_near_as_its_smoothing(target, weighted):
+    """Hypotheses come in parts; each solution starts from the last one."""
+    rng = np.random.default_rng(6)
+    m = 3000
+    margins = np.sign(rng.normal(size=m) + 0.4 + rng.normal(size=(60, m)))
+    weights = rng.uniform(0.5, 2.0, m) if weighted else np.ones(m)
+    problem = SoftMargin(weights, 0.15 * weights.sum(), 0.01)
+    solution = None
+    for k in (20, 40, 60):
+        start = np.ones(k)
+        if solution is not None:
+            start = np.append(solution.weights, np.zeros(20))
+        solution = soft_margin_smoothed.solve_smoothed(problem, margins[:k], start, target)
+        assert solution is not None
+        d = solution.distribution
+        np.testing.assert_allclose(solution.image, solution.weights @ margins[:k], atol=1e-12)
+        np.testing.assert_allclose(solution.edges, margins[:k] @ d, atol=1e-12)
+        assert solution.weights.min() >= 0
+        assert solution.weights.sum() == pytest.approx(1)
+        assert d.sum() == pytest.approx(1)
+        assert (d <= problem.caps * (1 + 1e-12)).all()
+        assert solution.edges.max() - solution.edge <= 2.0 * target
+        assert solution.soft_margin == pytest.approx(problem.value(solution.image))
+    optimum = lp_optimum(margins, problem.caps)
+    assert optimum - 5.0 * target <= solution.soft_margin <= optimum + 1e-9
+    assert solution.edges.max() >= optimum - 1e-9
+
+
+def test_curvature_of_the_smoothed_master(monkeypatch):
+    """``-A'' dw`` is how the edges change, by finite differences; no cap binds here."""
+    monkeypatch.setattr(soft_margin_smoothed, "_MATTER", 0.0)
+    monkeypatch.setattr(soft_margin_smoothed, "_ENOUGH", 1000)
+    rng = np.random.default_rng(7)
+    margins = np.sign(rng.normal(size=(5, 200)) + 0.2)
+    problem = SoftMargin(rng.uniform(0.5, 2.0, 200), 20.0, 0.1)
+    w = rng.dirichlet(np.ones(5))
+    climb = soft_margin_smoothed._Climb(problem, margins, 3.0, 0.1, w)
+    hessian = climb._hessian()
+    for j in range(5):
+        up, down = w + 1e-6 * np.eye(5)[j], w - 1e-6 * np.eye(5)[j]
+        edges = [margins @ problem.smoothed(v @ margins, 1 / 3.0)[1] for v in (up, down)]
+        np.testing.assert_allclose(-hessian[:, j], (edges[0] - edges[1]) / 2e-6, atol=1e-6)
+
+
+def test_master_goes_on_by_the_interior_point_method_where_smoothing_fails():
+    """Few examples and a small target: corners everywhere."""
+    rng = np.random.default_rng(8)
+    margins = np.sign(rng.normal(size=(60, 40)) + 0.2)
+    problem = SoftMargin(np.ones(40), 6.0, 1e-4)
+    master = Master(problem, smooth=True)
+    start = Start(rng.dirichlet(np.ones(60)), 1e-3)
+    solution = master.solve(margins, 1e-6, start)
+    assert not master.smooth
+    assert solution.soft_margin == pytest.approx(lp_optimum(margins, problem.caps), abs=2e-6)
 
 
 def test_rounds_bound():

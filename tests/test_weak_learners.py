@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
+from cornerstep.problems.binning import Binning
 from cornerstep.problems.weak_learners import (
-    Binning,
     ClassifierLearner,
     FiniteLearner,
     TreeLearner,
@@ -55,9 +55,31 @@ def test_thresholds_that_are_passed_over_could_not_win(seed):
     answer = learner.query(d)
     assert answer.largest
     assert answer.edge == pytest.approx(brute_force(X, d * y, 2), abs=1e-12)
-    edges, _, _ = learner._search(d * y, 2, complete=False)
+    edges, nodes, leaves = learner._sample(d * y)
     assert edges.max() <= answer.edge + 1e-12
+    trees = [learner._tree(*tree) for tree in zip(nodes, leaves, strict=True)]
+    np.testing.assert_allclose(learner.margins(trees) @ d, edges, atol=1e-12)
     assert learner_for(X, y, n_threads=2).query(d).edge == pytest.approx(answer.edge, abs=1e-12)
+
+
+@pytest.mark.parametrize("max_bins", [2, 63, 200, 1000])
+def test_proposals_are_good_trees_whatever_the_bins(max_bins):
+    """Merged bins, others each time: every threshold is one of the binning, edges come near."""
+    rng = np.random.default_rng(3)
+    X = np.column_stack([rng.normal(size=(900, 2)), rng.integers(0, 2, 900), np.zeros(900)])
+    y = np.where((X[:, 0] > 0.4) ^ (X[:, 1] > -0.2), 1.0, -1.0)
+    binning = Binning(X, np.ones(900), max_bins)
+    learner = TreeLearner(X, y, binning)
+    d = rng.dirichlet(np.ones(900))
+    largest = learner.query(d).edge
+    for _ in range(6):
+        edges, nodes, leaves = learner._sample(d * y)
+        assert 0.8 * largest <= edges.max() <= largest + 1e-12
+        trees = [learner._tree(*tree) for tree in zip(nodes, leaves, strict=True)]
+        np.testing.assert_allclose(learner.margins(trees) @ d, edges, atol=1e-12)
+        for tree in trees:
+            for feature, threshold in zip(tree.features, tree.thresholds, strict=True):
+                assert threshold in [*binning.cuts[feature], np.inf]
 
 
 @settings(max_examples=40, deadline=None)

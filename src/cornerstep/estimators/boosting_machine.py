@@ -8,22 +8,22 @@ from typing import Any
 
 import numpy as np
 
+from cornerstep.kernels import trees as kernels
 from cornerstep.optimiser.loop import Stopping, run
 from cornerstep.optimiser.result import Status, Trace
+from cornerstep.problems.binning import Binning
 from cornerstep.problems.boosting import BoostingSolver
 from cornerstep.problems.soft_margin import SoftMargin
 from cornerstep.problems.weak_learners import (
-    Binning,
     ClassifierLearner,
     FiniteLearner,
     Tree,
     TreeLearner,
     WeakLearner,
+    combine,
     evaluate,
 )
 from cornerstep.vectors import FloatArray, IntArray
-
-_TOGETHER = 64  # trees evaluated at once
 
 
 @dataclass
@@ -43,7 +43,7 @@ class Machine:
 
     def scores(self, X: FloatArray) -> FloatArray:
         """``sum_j w_j h_j(x)``."""
-        return self.weights @ evaluate(self.hypotheses, X)
+        return combine(self.hypotheses, self.weights, X)
 
     def staged_scores(self, X: FloatArray) -> Iterator[tuple[int, FloatArray]]:
         """Round and scores, as the soft margin rose."""
@@ -62,9 +62,13 @@ class Machine:
         """
         total = np.zeros(X.shape[1])
         if all(isinstance(hypothesis, Tree) for hypothesis in self.hypotheses):
-            for k in range(0, len(self.hypotheses), _TOGETHER):
-                some = slice(k, k + _TOGETHER)
-                total += self.weights[some] @ _gains(self.hypotheses[some], X, signed)
+            columns = np.ascontiguousarray(X.T)
+            by_size: dict[int, list[int]] = {}
+            for k, tree in enumerate(self.hypotheses):
+                by_size.setdefault(tree.leaves.size, []).append(k)
+            for members in by_size.values():
+                trees = [self.hypotheses[k] for k in members]
+                total += _gains(trees, self.weights[members], columns, signed)
         else:
             for hypothesis, weight in zip(self.hypotheses, self.weights, strict=True):
                 told = getattr(hypothesis.estimator, "feature_importances_", None)
@@ -74,21 +78,21 @@ class Machine:
         return total / total.sum() if total.sum() > 0 else total
 
 
-def _gains(trees: Sequence[Tree], X: FloatArray, signed: FloatArray) -> FloatArray:
-    """The rise of ``sum |signed weight of a part|`` by each split, per tree and feature."""
-    numbered = [
-        Tree(tree.features, tree.thresholds, np.arange(float(tree.leaves.size))) for tree in trees
-    ]
-    gains = np.zeros((len(trees), X.shape[1]))
-    for k, (tree, leaf) in enumerate(zip(trees, evaluate(numbered, X), strict=True)):
-        level = tree.leaves.size // 2
-        sums = np.bincount(leaf.astype(np.int64), weights=signed, minlength=tree.leaves.size)
-        while level:
-            pairs = sums.reshape(level, 2)
-            joined = pairs.sum(axis=1)
-            rise = abs(pairs).sum(axis=1) - abs(joined)
-            np.add.at(gains[k], tree.features[level - 1 : 2 * level - 1], rise)
-            sums, level = joined, level // 2
+def _gains(
+    trees: Sequence[Tree], weights: FloatArray, columns: FloatArray, signed: FloatArray
+) -> FloatArray:
+    """The weighted rises of ``sum |signed weight of a part|`` by the splits on each feature."""
+    features = np.array([tree.features for tree in trees])
+    thresholds = np.array([tree.thresholds for tree in trees])
+    sums = kernels.leaf_sums(columns, features, thresholds, signed)
+    gains = np.zeros(len(columns))
+    level = sums.shape[1] // 2
+    while level:
+        pairs = sums.reshape(len(trees), level, 2)
+        joined = pairs.sum(axis=2)
+        rise = abs(pairs).sum(axis=2) - abs(joined)
+        np.add.at(gains, features[:, level - 1 : 2 * level - 1], weights[:, None] * rise)
+        sums, level = joined, level // 2
     return gains
 
 
@@ -133,7 +137,7 @@ class Recipe:
         distribution = np.zeros(labels.size)
         distribution[used] = d
         hypotheses = solver.chosen(solver.best)
-        margins = labels * (solver.best.weights @ evaluate(hypotheses, X))
+        margins = labels * combine(hypotheses, solver.best.weights, X)
         return Machine(
             hypotheses,
             solver.best.weights,

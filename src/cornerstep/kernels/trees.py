@@ -25,7 +25,7 @@ COARSE = 16  # bins between the thresholds of a root that are tried first
 @numba.njit(cache=True, nogil=True)
 def histograms(bins, signed, n_slots):
     """``H[b, g]``: the sum of ``signed`` over the examples whose feature g is in bin b."""
-    table = np.zeros((n_slots, bins.shape[1]))
+    table = np.zeros((n_slots, bins.shape[1]), signed.dtype)
     for i in range(bins.shape[0]):
         if signed[i] != 0.0:
             for g in range(bins.shape[1]):
@@ -72,10 +72,10 @@ def best_stumps(bins, n_bins, signed):
 @numba.njit(cache=True, nogil=True)
 def _move(bins, order, signed, starts, at, to, left):
     """Let the left child have the root's bins up to ``to`` instead of those up to ``at``."""
-    sign = 1.0 if to > at else -1.0
+    forth = to > at
     for k in range(starts[min(at, to) + 1], starts[max(at, to) + 1]):
         i = order[k]
-        u = sign * signed[i]
+        u = signed[i] if forth else -signed[i]
         if u != 0.0:
             for g in range(bins.shape[1]):
                 left[bins[i, g], g] += u
@@ -88,9 +88,10 @@ def _best_splits(left, below, width, values):
     ``below[b, g]`` is the prefix sum over all examples.  Returns the sum of the best two.
     """
     n_features = left.shape[1]
-    prefix = np.zeros(n_features)
-    high, low = np.zeros(n_features), np.zeros(n_features)
-    high_right, low_right = np.zeros(n_features), np.zeros(n_features)
+    kind = left.dtype
+    prefix = np.zeros(n_features, kind)
+    high, low = np.zeros(n_features, kind), np.zeros(n_features, kind)
+    high_right, low_right = np.zeros(n_features, kind), np.zeros(n_features, kind)
     for b in range(left.shape[0]):
         for g in range(width[b]):
             p = prefix[g] + left[b, g]
@@ -104,8 +105,8 @@ def _best_splits(left, below, width, values):
     best_left = best_right = 0.0
     for g in range(n_features):
         total, rest = prefix[g], below[-1, g] - prefix[g]
-        values[0, g] = max(2.0 * high[g] - total, total - 2.0 * low[g])
-        values[1, g] = max(2.0 * high_right[g] - rest, rest - 2.0 * low_right[g])
+        values[0, g] = max(high[g] + high[g] - total, total - low[g] - low[g])
+        values[1, g] = max(high_right[g] + high_right[g] - rest, rest - low_right[g] - low_right[g])
         best_left = max(best_left, values[0, g])
         best_right = max(best_right, values[1, g])
     return best_left + best_right
@@ -122,10 +123,10 @@ def prefix_sums(bins, width, signed):
 
 
 @numba.njit(cache=True, nogil=True)
-def try_roots(bins, order, starts, n_bins, width, signed, below, first, last, offset, tried):
+def try_roots(bins, order, starts, n_bins, width, signed, below, first, last, tried):
     """``tried[f, t]`` for some thresholds t of roots ``first .. last - 1``: the best tree's edge.
 
-    They are the first, the last, and every COARSE-th from ``offset`` on.
+    They are the first, the last, and every COARSE-th.
     """
     left = np.empty_like(below)
     values = np.empty((2, below.shape[1]))
@@ -134,7 +135,7 @@ def try_roots(bins, order, starts, n_bins, width, signed, below, first, last, of
         at = -1
         cuts = max(n_bins[f] - 1, 1)
         for t in range(cuts):
-            if t % COARSE == offset or t == cuts - 1 or t == 0:
+            if t % COARSE == COARSE // 2 or t == cuts - 1 or t == 0:
                 _move(bins, order[f], signed, starts[f], at, t, left)
                 at = t
                 tried[f, t] = _best_splits(left, below, width, values)
@@ -226,6 +227,71 @@ def best_trees(bins, order, starts, n_bins, width, signed, below, first, last, t
 
 
 @numba.njit(cache=True, nogil=True)
+def propose_trees(
+    bins, order, starts, n_bins, width, signed, below, first, last, n_tried, start, n_parts
+):
+    """Depth-2 trees of large edge for every root feature in ``first .. last - 1``, quickly.
+
+    About ``n_tried`` of a root's thresholds are tried, others for each ``start``; from each of
+    ``n_parts`` ranges of them the best is taken.  ``bins`` may be coarser than those of
+    :func:`best_trees`, and sums are in the precision of ``signed``.
+
+    Returns
+    -------
+    nodes : int array of shape (n_trees, 3, 2)
+        Feature and threshold of the root; the features of its children, their thresholds unset.
+    """
+    left = np.empty_like(below)
+    values = np.empty((2, below.shape[1]), below.dtype)
+    nodes = np.empty((n_parts * (last - first), 3, 2), np.int64)
+    n_trees = 0
+    for f in range(first, last):
+        left[:] = 0.0
+        at, part, best = -1, -1, -1.0
+        cuts = max(n_bins[f] - 1, 1)
+        stride = max(cuts // n_tried, 1)
+        for t in range(start % stride, cuts, stride):
+            _move(bins, order[f], signed, starts[f], at, t, left)
+            at = t
+            value = _best_splits(left, below, width, values)
+            if t * n_parts // cuts > part:
+                part, best = t * n_parts // cuts, -1.0
+                n_trees += 1
+            if value > best:
+                best = value
+                nodes[n_trees - 1, 0, 0], nodes[n_trees - 1, 0, 1] = f, t
+                nodes[n_trees - 1, 1, 0] = np.argmax(values[0])
+                nodes[n_trees - 1, 2, 0] = np.argmax(values[1])
+    return nodes[:n_trees]
+
+
+@numba.njit(cache=True, nogil=True)
+def finish_trees(columns, n_bins, signed, nodes, leaves):
+    """Set the children's thresholds in ``nodes`` and the ``leaves`` to the best; answer the edges.
+
+    ``columns`` has a row a feature.
+    """
+    edges = np.zeros(nodes.shape[0])
+    table = np.empty((2, n_bins.max()))
+    for k in range(nodes.shape[0]):
+        table[:] = 0.0
+        root, cut = columns[nodes[k, 0, 0]], nodes[k, 0, 1]
+        left, right = columns[nodes[k, 1, 0]], columns[nodes[k, 2, 0]]
+        for i in range(signed.size):
+            if root[i] <= cut:
+                table[0, left[i]] += signed[i]
+            else:
+                table[1, right[i]] += signed[i]
+        for child in range(2):
+            g = nodes[k, 1 + child, 0]
+            nodes[k, 1 + child, 1], leaves[k, 2 * child], leaves[k, 2 * child + 1], value = (
+                _best_split(table[child], n_bins[g])
+            )
+            edges[k] += value
+    return edges
+
+
+@numba.njit(cache=True, nogil=True)
 def evaluate(columns, features, thresholds, leaves, out):
     """``out[k, i]``: the leaf of tree k that example i falls into; ``x <= threshold`` goes left.
 
@@ -248,3 +314,17 @@ def evaluate(columns, features, thresholds, leaves, out):
             while v < n_nodes:
                 v = 2 * v + (1 if columns[features[k, v], i] <= thresholds[k, v] else 2)
             out[k, i] = leaves[k, v - n_nodes]
+
+
+@numba.njit(cache=True, nogil=True)
+def leaf_sums(columns, features, thresholds, signed):
+    """``S[k, leaf]``: the sum of ``signed`` over the examples in a leaf of tree k."""
+    n_nodes = features.shape[1]
+    sums = np.zeros((features.shape[0], n_nodes + 1))
+    for k in range(features.shape[0]):
+        for i in range(columns.shape[1]):
+            v = 0
+            while v < n_nodes:
+                v = 2 * v + (1 if columns[features[k, v], i] <= thresholds[k, v] else 2)
+            sums[k, v - n_nodes] += signed[i]
+    return sums

@@ -23,10 +23,10 @@ import numpy as np
 from cornerstep.optimiser.active_set import ActiveSet
 from cornerstep.optimiser.loop import Look, Move
 from cornerstep.optimiser.steps import Exact, OpenLoop
-from cornerstep.problems.boosting_pool import Ensemble, MarginRay, Pool, ShortStep
+from cornerstep.problems.boosting_pool import Ensemble, MarginRay, Pool, ShortStep, checked_weights
 from cornerstep.problems.soft_margin import SoftMargin
-from cornerstep.problems.soft_margin_interior import Start
-from cornerstep.problems.soft_margin_master import Master, MasterSolution, Secondary
+from cornerstep.problems.soft_margin_interior import MasterSolution, Start
+from cornerstep.problems.soft_margin_master import Master, Secondary
 from cornerstep.problems.weak_learners import Answer, WeakLearner
 from cornerstep.vectors import FloatArray, IntArray, SparseVector
 
@@ -34,14 +34,16 @@ METHODS = ("lpboost", "erlpboost", "cerlpboost", "mlpboost")
 STEPS = ("short", "open-loop", "line-search", "pairwise", "blended-pairwise")
 SECONDARIES = ("lp", "entropic")
 
-_ADDED = 20  # hypotheses taken from one answer
+_ADDED = 40  # hypotheses taken from one answer
 _ACCURACY = 0.2  # of the gap: how well MLPBoost's master is solved
 _EXACT = 1e-3  # of eps: how well the master of LPBoost and ERLPBoost is solved
 _NEAR = 0.05  # of the gap: from there on a master may start from the last one's weights
 _STABLE = (0.8, 0.5, 0.2)  # shares of the best distribution so far where the weak learner is asked
-_USEFUL = 0.25  # of the gap: what a further hypothesis may lack of the master's largest edge
-_IDLE = 0.25  # of the gap: what one may lack of it before it counts as idle
-_SURE = 0.5  # of the gap: the estimated gap at which a complete search follows
+_USEFUL = 0.2  # of the gap: what a further hypothesis may lack of the master's largest edge
+# of the gap: what one may lack of it before it counts as idle, and the rounds for which it may; the
+# smoothed master tells sooner than the interior point method
+_IDLE = {True: (0.2, 1), False: (0.25, 2)}
+_SURE = 0.85  # of the gap: the estimated gap at which a complete search follows
 _SINGLE = 1e-4  # the accuracy from which on margins at hand are kept in single precision
 _UNLIMITED = 2**31 - 1  # the simplex grows with the hypotheses
 
@@ -96,7 +98,7 @@ class BoostingSolver:
         self.soft_margin = -math.inf
         self._stages: list[tuple[int, Ensemble]] = []
         entropic = method == "erlpboost" or secondary == "entropic"
-        self.master = Master(problem, entropic)
+        self.master = Master(problem, entropic, smooth=method == "mlpboost")
         self._secondary = secondary
         self._accuracy = _ACCURACY
         self._solved: tuple[IntArray, FloatArray] | None = None
@@ -122,8 +124,7 @@ class BoostingSolver:
 
     def _begin_from(self, hypotheses: Sequence[Any], weights: FloatArray) -> None:
         margins = self.learner.margins(hypotheses)
-        for hypothesis, row in zip(hypotheses, margins, strict=True):
-            self.pool.add(hypothesis, row)
+        self.pool.add(hypotheses, margins)
         numbers = [self.pool.number(row) for row in margins]
         self._take(numbers, np.asarray(weights, dtype=np.float64), weights @ margins)
 
@@ -199,22 +200,28 @@ class BoostingSolver:
 
     # -- the weak learner -----------------------------------------------------------------------
 
-    def _ask(self, distribution: FloatArray) -> Answer:
-        """Ask the weak learner for the largest edge, which is a bound; keep its answers."""
-        answer = self.learner.query(distribution)
+    def _ask(self, distribution: FloatArray, enough: float = math.inf) -> Answer:
+        """Ask the weak learner for the largest edge, which is a bound; keep its answers.
+
+        A proposal will do if its edge is ``enough``.
+        """
+        answer = self.learner.propose(distribution) if enough < math.inf else None
+        if answer is None or not (answer.largest or answer.edge >= enough):
+            answer = self.learner.query(distribution)
         self._learn(answer, distribution)
-        for hypothesis, margins in zip(answer.hypotheses[:_ADDED], answer.margins, strict=False):
-            self._improved |= self.pool.add(hypothesis, margins) is not None
+        if self.pool.add(answer.hypotheses[:_ADDED], answer.margins[:_ADDED]):
+            self._improved = True
         return answer
 
     def _collect(self, distribution: FloatArray, at: FloatArray, below: float) -> None:
         """Hypotheses for the master: the best, and others of edge > ``below`` at ``at``."""
         answer = self.learner.propose(distribution)
         self._learn(answer, distribution)
-        edges = answer.margins @ at
-        for k, hypothesis in enumerate(answer.hypotheses[:_ADDED]):
-            if k == 0 or edges[k] > below:
-                self._improved |= self.pool.add(hypothesis, answer.margins[k]) is not None
+        good = (answer.margins @ at)[:_ADDED] > below
+        good[0] = True
+        chosen = np.flatnonzero(good)
+        if self.pool.add([answer.hypotheses[k] for k in chosen], answer.margins[chosen]):
+            self._improved = True
 
     def _learn(self, answer: Answer, distribution: FloatArray) -> None:
         """What an answer says about the optimum."""
@@ -231,11 +238,14 @@ class BoostingSolver:
 
     def _make_sure(self) -> None:
         """Search completely where the largest edge seems to be smallest."""
+        before = self.bound
         edge = self._ask(self._candidate).edge
         if self.bound < edge:
             self._estimate, self._candidate = self.bound, self.witness
         else:
             self._estimate = edge
+        if self.bound < before:  # the gap when hypotheses were dropped may have been too small
+            self._gap_at_drop = max(self._gap_at_drop, 1.02 * (self._estimate - self.soft_margin))
 
     # -- the loop's three verbs ------------------------------------------------------------------
 
@@ -263,7 +273,7 @@ class BoostingSolver:
         """
         edges = self.pool.edges(self.gradient)
         if self.method == "cerlpboost" or edges.max() < self.bound:
-            self._ask(self.gradient)
+            self._ask(self.gradient, math.inf if self.method == "cerlpboost" else self.bound)
             edges = self.pool.edges(self.gradient)
         k = int(np.argmax(edges))
         self._edge = float(edges[k])
@@ -287,7 +297,7 @@ class BoostingSolver:
 
     def certify(self, point: Ensemble) -> Look:
         """Margins recomputed from the data, and the weak learner asked once more at the witness."""
-        image = point.weights @ self.learner.margins(self.chosen(point))
+        image = self.learner.image(self.chosen(point), point.weights)
         self.best = point._replace(image=image)
         self.soft_margin = self.problem.value(image)
         self.witness = self.problem.admissible(self.witness)
@@ -362,18 +372,19 @@ class BoostingSolver:
         if gap > 0.99 * self._gap_at_drop:
             return
         self._gap_at_drop = gap
-        useful = solution.edge - solution.edges <= _IDLE * gap
+        share, patience = _IDLE[self.master.smooth]
+        useful = solution.edge - solution.edges <= share * gap
         in_use: list[int] = []
         if self.step in ("pairwise", "blended-pairwise"):  # they take weight off them
             in_use = [*self._numbers, *self.pool.numbers[solution.weights > 0]]
-        self.pool.age(useful, in_use)
+        self.pool.age(useful, in_use, patience)
 
     def _second_candidate(self) -> tuple[IntArray, FloatArray, FloatArray]:
         """Hypotheses, weights and image; the masters ask the weak learner for more on the way."""
         numbers = self.pool.numbers
         if callable(self._secondary):
             margins = self.pool.margins.astype(np.float64)
-            weights = _checked(self._secondary(margins, self.problem), len(self.pool))
+            weights = checked_weights(self._secondary(margins, self.problem), len(self.pool))
             return numbers, weights, weights @ margins
         gap = self._estimate - self.soft_margin
         solution = self._solve(self._accuracy * min(max(gap, self.problem.eps), 0.5))
@@ -387,13 +398,3 @@ class BoostingSolver:
         if not self._improved:  # the master's answer must become sharper to learn more
             self._accuracy *= 0.5
         return numbers, solution.weights, solution.image
-
-
-def _checked(weights: Any, size: int) -> FloatArray:
-    """The weights that a user's secondary answered, on the simplex."""
-    w = np.asarray(weights, dtype=np.float64)
-    if w.shape != (size,) or not np.isfinite(w).all() or w.min() < 0 or not w.sum() > 0:
-        raise ValueError(
-            f"secondary must answer {size} finite weights >= 0, one a hypothesis, got {weights!r}"
-        )
-    return w / w.sum()

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from cornerstep.problems.soft_margin import SoftMargin
 from cornerstep.vectors import FloatArray, IntArray
-
-_PATIENCE = 2  # rounds for which a hypothesis may be far from useful before it is dropped
 
 
 class Ensemble(NamedTuple):
@@ -46,24 +44,26 @@ class Pool:
         """``A'``: one row a hypothesis at hand."""
         return self._rows[: len(self)]
 
-    def add(self, hypothesis: Any, margins: FloatArray) -> int | None:
-        """Take a hypothesis in and answer its number; None if it is here already."""
-        key = _key(margins)
-        if key in self._known:
-            return None
-        if len(self) == len(self._rows):
+    def add(self, hypotheses: Sequence[Any], margins: FloatArray) -> int:
+        """Take hypotheses in, a row of margins each; answer how many were not here already."""
+        new = []
+        for k, key in enumerate(_keys(margins)):
+            if key not in self._known:
+                self._known[key] = len(self.hypotheses)
+                self.hypotheses.append(hypotheses[k])
+                new.append(k)
+        size = len(self) + len(new)
+        while size > len(self._rows):
             self._rows = np.concatenate([self._rows, np.empty_like(self._rows)])
-        self._rows[len(self)] = margins
-        number = len(self.hypotheses)
-        self._known[key] = number
-        self.hypotheses.append(hypothesis)
-        self.numbers = np.append(self.numbers, number)
-        self.idle = np.append(self.idle, 0)
-        return number
+        self._rows[len(self) : size] = margins[new]
+        numbers = np.arange(len(self.hypotheses) - len(new), len(self.hypotheses))
+        self.numbers = np.concatenate([self.numbers, numbers])
+        self.idle = np.concatenate([self.idle, np.zeros_like(numbers)])
+        return len(new)
 
     def number(self, margins: FloatArray) -> int:
         """The number of a hypothesis at hand."""
-        return self._known[_key(margins)]
+        return self._known[_keys(margins[None])[0]]
 
     def edges(self, distribution: FloatArray) -> FloatArray:
         """``A'd``."""
@@ -77,10 +77,10 @@ class Pool:
         """The margins of hypotheses at hand."""
         return self._rows[np.searchsorted(self.numbers, numbers)].astype(np.float64)
 
-    def age(self, useful: Any, in_use: Iterable[int]) -> None:
+    def age(self, useful: Any, in_use: Iterable[int], patience: int) -> None:
         """Drop hypotheses that were not useful for some rounds and are not in use."""
         self.idle = np.where(useful, 0, self.idle + 1)
-        leave = (self.idle >= _PATIENCE) & ~np.isin(self.numbers, list(in_use))
+        leave = (self.idle >= patience) & ~np.isin(self.numbers, list(in_use))
         if leave.any():
             gone = set(self.numbers[leave].tolist())
             self._known = {key: k for key, k in self._known.items() if k not in gone}
@@ -90,11 +90,11 @@ class Pool:
             self.numbers, self.idle = self.numbers[~leave], self.idle[~leave]
 
 
-def _key(margins: FloatArray) -> bytes:
-    """The margins as bytes; their signs, if they are -1 and 1."""
-    if (abs(margins) == 1.0).all():
-        return np.packbits(margins > 0).tobytes()
-    return margins.tobytes()
+def _keys(margins: FloatArray) -> list[bytes]:
+    """Each row as bytes; its signs, if its margins are -1 and 1."""
+    packed = np.packbits(margins > 0, axis=1)
+    signs = (abs(margins) == 1.0).all(axis=1)
+    return [(packed if sign else margins)[k].tobytes() for k, sign in enumerate(signs)]
 
 
 class ShortStep:
@@ -126,3 +126,13 @@ class MarginRay:
 
     def value(self, step: float) -> float:
         return -self.problem.smoothed(self.image + step * self.change)[0]
+
+
+def checked_weights(weights: Any, size: int) -> FloatArray:
+    """The weights that a user's secondary answered, on the simplex."""
+    w = np.asarray(weights, dtype=np.float64)
+    if w.shape != (size,) or not np.isfinite(w).all() or w.min() < 0 or not w.sum() > 0:
+        raise ValueError(
+            f"secondary must answer {size} finite weights >= 0, one a hypothesis, got {weights!r}"
+        )
+    return w / w.sum()

@@ -19,6 +19,8 @@ import numpy as np
 
 from cornerstep.vectors import FloatArray
 
+_STEEP = 600.0  # exponents beyond are as good as infinite
+
 
 class Smoothed(NamedTuple):
     """``g`` at some margins, and its gradient there: the capped entropy projection d."""
@@ -63,7 +65,7 @@ class SoftMargin:
 
     def worst(self, margins: FloatArray) -> FloatArray:
         """A vertex d of P_nu with ``d'z = rho(z)``: the smallest margins get all they may."""
-        order = np.argsort(margins, kind="stable")
+        order = np.argsort(margins)
         taken = np.minimum(np.cumsum(self.caps[order]), 1.0)
         if taken[-1] < 1.0:  # nu = V: the caps sum to 1 up to rounding
             taken[-1] = 1.0
@@ -81,18 +83,21 @@ class SoftMargin:
         Below a threshold ``d_i = v_i / nu``, above it ``d_i = s p_i exp(-eta z_i)``.
         """
         eta = self.eta if eta is None else eta
-        order = np.argsort(margins, kind="stable")
-        z, p = margins[order], self.prior[order]
-        logs = np.log(p) - eta * z
-        # what is left for examples k, k+1, ... if those before are capped, and the share that k
-        # has among them: in logarithms, for exp(-eta z) of all of them may be too small a number
-        room = 1.0 - self.ratio * np.concatenate(([0.0], np.cumsum(p[:-1])))
-        share = np.exp(logs - np.logaddexp.accumulate(logs[::-1])[::-1])
-        free = room * share <= self.ratio * p
-        k = int(np.argmax(free)) if free.any() else z.size - 1
-        d = self.ratio * p
-        decayed = np.exp(logs[k:] - logs[k:].max())
-        d[k:] = np.minimum(max(room[k], 0.0) * (decayed / decayed.sum()), d[k:])
+        order = np.argsort(margins)
+        z, p, caps = margins[order], self.prior[order], self.caps[order]
+        below = np.concatenate(([0.0], np.cumsum(caps[:-1])))
+        # the threshold is no higher than the margin where the caps reach 1: with exp = 1 there
+        # no sum is 0 or infinite, and margins far below are capped
+        last = min(int(np.searchsorted(below, 1.0)), z.size) - 1
+        rise = eta * (z[last] - z)
+        natural = p * np.exp(np.minimum(rise, _STEEP))
+        above = np.cumsum(natural[::-1])[::-1]
+        room = 1.0 - below[: last + 1]
+        free = room * natural[: last + 1] <= caps[: last + 1] * above[: last + 1]
+        free &= rise[: last + 1] < _STEEP
+        k = int(np.argmax(free)) if free.any() else last
+        d = caps
+        d[k:] = np.minimum(max(room[k], 0.0) / above[k] * natural[k:], caps[k:])
         entropy = float(np.sum(d * np.log(d / p, where=d > 0, out=np.zeros_like(d))))
         out = np.empty_like(d)
         out[order] = d

@@ -31,6 +31,17 @@ class Start(NamedTuple):
     gap: float
 
 
+class MasterSolution(NamedTuple):
+    """Weights and distribution with ``rho(w) <= optimum over the hypotheses <= max edge(d)``."""
+
+    weights: FloatArray
+    image: FloatArray  # A w
+    soft_margin: float
+    distribution: FloatArray
+    edge: float  # of the hypotheses with weight, up to the gap
+    edges: FloatArray  # A'd
+
+
 def threshold(problem: SoftMargin, z: FloatArray) -> float:
     """The margin that parts the worst examples, which share ``nu``, from the harmless ones."""
     order = np.argsort(z)

@@ -22,29 +22,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import LinAlgError
 
 from cornerstep.problems.soft_margin import SoftMargin
-from cornerstep.problems.soft_margin_interior import Restriction, Start, State, threshold
+from cornerstep.problems.soft_margin_interior import (
+    MasterSolution,
+    Restriction,
+    Start,
+    State,
+    threshold,
+)
+from cornerstep.problems.soft_margin_smoothed import solve_smoothed
 from cornerstep.vectors import FloatArray, IntArray
 
 _MAX_ITER = 60
 _MAX_WARM = 15  # from a good start; if that does not do, from scratch
 _SINGLE = 1e-4  # above this target gap single precision is enough for the Newton steps
-
-
-class MasterSolution(NamedTuple):
-    """Weights and distribution with ``rho(w) <= optimum over the hypotheses <= max edge(d)``."""
-
-    weights: FloatArray
-    image: FloatArray  # A w
-    soft_margin: float
-    distribution: FloatArray
-    edge: float
-    edges: FloatArray  # A'd
 
 
 class Master:
@@ -55,10 +50,12 @@ class Master:
     problem : SoftMargin
     entropic : bool, default=False
         ``tau = 1/eta`` instead of 0.
+    smooth : bool, default=False
+        Whether a start may be followed by :func:`solve_smoothed`; as long as that converges.
     """
 
-    def __init__(self, problem: SoftMargin, entropic: bool = False) -> None:
-        self.problem = problem
+    def __init__(self, problem: SoftMargin, entropic: bool = False, smooth: bool = False) -> None:
+        self.problem, self.smooth = problem, smooth and not entropic
         self.tau = 1.0 / problem.eta if entropic else 0.0
         self.iterations = 0
         self._band = 1.0  # examples let in, in multiples of those with d strictly inside
@@ -79,6 +76,12 @@ class Master:
             edges = best.edges
             best.offer(None, (edges == edges.max()).astype(np.float64))
             return best.solution()
+        if self.smooth and start is not None:
+            smoothed = solve_smoothed(problem, margins, start.weights, target)
+            if smoothed is not None:
+                self._last = smoothed
+                return smoothed
+            self.smooth = False
         rows = self._undecided()
         while True:
             last = None if self._last is None else self._last.image

@@ -17,11 +17,17 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from cornerstep.kernels import trees as kernels
+from cornerstep.problems.binning import Binning
 from cornerstep.vectors import FloatArray, IntArray
 
+_TOGETHER = 64  # hypotheses evaluated at once
+_PARTS = 2  # of a root's thresholds: a proposal for each
+_COARSE_BINS = 64  # at most, when hypotheses are only proposed
+_SHIFTS = 4  # ways to merge bins
+_TRIED = 12  # thresholds of a root, then
+_SLIGHT = 1e-3  # of the largest weight: examples below do not count then
 _LARGE = 1 << 22  # elementary operations from which a search is worth several threads
 
 
@@ -48,6 +54,9 @@ class WeakLearner(Protocol):
     def margins(self, hypotheses: Sequence[Any]) -> FloatArray:
         """``y_i h(x_i)`` recomputed from the data, one row a hypothesis."""
 
+    def image(self, hypotheses: Sequence[Any], weights: FloatArray) -> FloatArray:
+        """``sum_j w_j y_i h_j(x_i)`` recomputed from the data."""
+
 
 class Tree(NamedTuple):
     """A complete tree as a heap: ``x[feature] <= threshold`` goes left; leaves hold -1 or 1."""
@@ -59,8 +68,21 @@ class Tree(NamedTuple):
 
 def evaluate(hypotheses: Sequence[Any], X: FloatArray) -> FloatArray:
     """``h(x_i)``, one row a hypothesis: trees, or objects that answer ``values(X)``."""
-    out = np.empty((len(hypotheses), X.shape[0]))
+    return _evaluate(hypotheses, X, np.ascontiguousarray(X.T))
+
+
+def combine(hypotheses: Sequence[Any], weights: FloatArray, X: FloatArray) -> FloatArray:
+    """``sum_j w_j h_j(x_i)``, a few hypotheses at a time."""
+    total = np.zeros(X.shape[0])
     columns = np.ascontiguousarray(X.T)
+    for k in range(0, len(hypotheses), _TOGETHER):
+        some = slice(k, k + _TOGETHER)
+        total += weights[some] @ _evaluate(hypotheses[some], X, columns)
+    return total
+
+
+def _evaluate(hypotheses: Sequence[Any], X: FloatArray, columns: FloatArray) -> FloatArray:
+    out = np.empty((len(hypotheses), X.shape[0]))
     by_size: dict[int, list[int]] = {}
     for k, hypothesis in enumerate(hypotheses):
         if isinstance(hypothesis, Tree):
@@ -70,54 +92,12 @@ def evaluate(hypotheses: Sequence[Any], X: FloatArray) -> FloatArray:
     for members in by_size.values():
         chosen = [hypotheses[k] for k in members]
         features, thresholds, leaves = (np.array(part) for part in zip(*chosen, strict=True))
-        part = np.empty((len(members), X.shape[0]))
+        alone = len(members) == len(hypotheses)
+        part = out if alone else np.empty((len(members), X.shape[0]))
         kernels.evaluate(columns, features, thresholds, leaves, part)
-        out[members] = part
+        if not alone:
+            out[members] = part
     return out
-
-
-def cut_points(values: FloatArray, weights: FloatArray, max_bins: int) -> FloatArray:
-    """Thresholds between neighbouring values: all of them, or ``max_bins - 1`` at quantiles."""
-    distinct, where = np.unique(values, return_inverse=True)
-    if distinct.size <= max_bins:
-        chosen = np.arange(distinct.size - 1)
-    else:
-        below = np.cumsum(np.bincount(where, weights=weights))
-        levels = below[-1] * np.arange(1, max_bins) / max_bins
-        chosen = np.unique(np.searchsorted(below, levels * (1 - 1e-12)))
-        chosen = chosen[chosen < distinct.size - 1]
-    left, right = distinct[chosen], distinct[chosen + 1]
-    middle = left + (right - left) / 2
-    return np.where(middle < right, middle, left)
-
-
-class Binning:
-    """Features cut at thresholds: ``bin <= b`` if and only if ``x <= cuts[b]``.
-
-    Parameters
-    ----------
-    X : array of shape (m, F)
-    weights : array of shape (m,)
-    max_bins : int
-    """
-
-    def __init__(self, X: FloatArray, weights: FloatArray, max_bins: int) -> None:
-        self.cuts = [cut_points(column, weights, max_bins) for column in X.T]
-        # the kernels want features with many bins first
-        self.features = np.argsort([-cuts.size for cuts in self.cuts], kind="stable")
-        self.n_bins = np.array([self.cuts[f].size + 1 for f in self.features])
-
-    def transform(self, X: FloatArray) -> npt.NDArray[Any]:
-        """The bins, one row an example, features in the order of ``features``."""
-        bins = np.empty(X.shape, dtype=np.uint16)
-        for g, f in enumerate(self.features):
-            bins[:, g] = np.searchsorted(self.cuts[f], X[:, f])
-        return bins
-
-    def threshold(self, g: int, cut: int) -> float:
-        """The threshold after bin ``cut`` of the g-th feature in ``features``."""
-        cuts = self.cuts[self.features[g]]
-        return float(cuts[cut]) if cut < cuts.size else np.inf
 
 
 class TreeLearner:
@@ -154,19 +134,23 @@ class TreeLearner:
         self._starts = np.array(
             [np.searchsorted(self._bins[order, g], edges) for g, order in enumerate(self._order)]
         )
+        self._merged: dict[int, tuple[Any, ...]] = {}
         self._large = n_bins.size**2 * (labels.size + float(n_bins.max()) ** 2) > _LARGE
         self._threads = min(n_threads, n_bins.size) if self._large else 1
-        self._offset = 0
+        self._asked = 0
 
     def query(self, distribution: FloatArray) -> Answer:
         return self._answer(distribution, complete=True)
 
     def propose(self, distribution: FloatArray) -> Answer:
-        return self._answer(distribution, complete=not (self.exact and self._large))
+        return self._answer(distribution, complete=self.max_depth != 2 or not self._large)
 
     def _answer(self, distribution: FloatArray, complete: bool) -> Answer:
         signed = distribution * self.labels
-        edges, nodes, leaves = self._search(signed, self.max_depth, complete)
+        if complete:
+            edges, nodes, leaves = self._search(signed, self.max_depth)
+        else:
+            edges, nodes, leaves = self._sample(signed)
         best = np.argsort(-edges, kind="stable")
         grown = [(nodes[k], leaves[k]) for k in best]
         if self.max_depth > 2:
@@ -182,29 +166,62 @@ class TreeLearner:
         chosen = [self._tree(*grown[k]) for k in order]
         return Answer(float(found[order[0]]), chosen, margins[order], complete)
 
-    def _search(
-        self, signed: FloatArray, depth: int, complete: bool = True
-    ) -> tuple[FloatArray, IntArray, FloatArray]:
-        """Edges, nodes and leaves of a tree of depth 1 or 2 for every root feature.
-
-        The best one if the search is complete; otherwise some of the thresholds of the roots are
-        tried, others each time.
-        """
+    def _search(self, signed: FloatArray, depth: int) -> tuple[FloatArray, IntArray, FloatArray]:
+        """Edges, nodes and leaves of a tree of depth 1 or 2 for every root; the best is exact."""
         n_bins = self.binning.n_bins
         if depth == 1:
             return kernels.best_stumps(self._bins, n_bins, signed)
         fixed = (self._bins, self._order, self._starts, n_bins, self._width, signed)
         below = kernels.prefix_sums(self._bins, self._width, signed)
         tried = np.full((n_bins.size, self._width.size), np.nan)
-        offset, record = kernels.COARSE // 2, np.inf
-        if not complete:
-            offset = self._offset = (self._offset + 7) % kernels.COARSE
-        self._by_roots(lambda a, b: kernels.try_roots(*fixed, below, a, b, offset, tried))
-        if complete:
-            record = float(np.nanmax(tried))
+        self._by_roots(lambda a, b: kernels.try_roots(*fixed, below, a, b, tried))
+        record = float(np.nanmax(tried))
         parts = self._by_roots(lambda a, b: kernels.best_trees(*fixed, below, a, b, tried, record))
         edges, nodes, leaves = (np.concatenate(part) for part in zip(*parts, strict=True))
         return edges, nodes, leaves
+
+    def _sample(self, signed: FloatArray) -> tuple[FloatArray, IntArray, FloatArray]:
+        """Trees of depth 2 and of large edge, some for every root.
+
+        Neighbouring bins are merged and some thresholds of the roots tried, others each time; the
+        thresholds of the children are the best for the features found that way.
+        """
+        few = signed.astype(np.float32)
+        few[abs(few) < _SLIGHT * abs(few).max()] = 0.0
+        self._asked += 1
+        merging = self._merging(self._asked % _SHIFTS)
+        bins, starts, n_bins, width, merged, shift = merging
+        below = kernels.prefix_sums(bins, width, few)
+        fixed = (bins, self._order, starts, n_bins, width, few, below)
+        parts = self._by_roots(
+            lambda a, b: kernels.propose_trees(*fixed, a, b, _TRIED, self._asked, _PARTS)
+        )
+        nodes = np.concatenate(parts)
+        f = nodes[:, 0, 0]
+        last = (nodes[:, 0, 1] + 1) * merged[f] - shift[f]
+        nodes[:, 0, 1] = np.minimum(last, self.binning.n_bins[f]) - 1
+        leaves = np.empty((len(nodes), 4))
+        edges = kernels.finish_trees(self._columns, self.binning.n_bins, signed, nodes, leaves)
+        return edges, nodes, leaves
+
+    def _merging(self, number: int) -> tuple[Any, ...]:
+        """Bins merged to fewer, where they start, their number, the shift of the borders."""
+        if number not in self._merged:
+            n_bins = self.binning.n_bins
+            merged = -(-n_bins // _COARSE_BINS)
+            shift = number * merged // _SHIFTS
+            coarse = (n_bins - 1 + shift) // merged + 1
+            slots = np.arange(coarse.max() + 1)
+            first = np.clip(slots * merged[:, None] - shift[:, None], 0, n_bins.max())
+            self._merged[number] = (
+                ((self._bins + shift) // merged).astype(np.uint8),
+                np.take_along_axis(self._starts, first, axis=1),
+                coarse,
+                (coarse[:, None] > slots[:-1]).sum(axis=0),
+                merged,
+                shift,
+            )
+        return self._merged[number]
 
     def _by_roots(self, search: Callable[[int, int], Any]) -> list[Any]:
         """``search(first, last)`` over the root features, in threads if it is worth it."""
@@ -248,6 +265,9 @@ class TreeLearner:
 
     def margins(self, hypotheses: Sequence[Any]) -> FloatArray:
         return evaluate(hypotheses, self.X) * self.labels
+
+    def image(self, hypotheses: Sequence[Any], weights: FloatArray) -> FloatArray:
+        return combine(hypotheses, weights, self.X) * self.labels
 
 
 class Vote:
@@ -319,6 +339,9 @@ class ClassifierLearner:
     def margins(self, hypotheses: Sequence[Any]) -> FloatArray:
         return evaluate(hypotheses, self.X) * self.labels
 
+    def image(self, hypotheses: Sequence[Any], weights: FloatArray) -> FloatArray:
+        return combine(hypotheses, weights, self.X) * self.labels
+
 
 class FiniteLearner:
     """The hypotheses of largest edge among given ones.
@@ -354,3 +377,6 @@ class FiniteLearner:
 
     def margins(self, hypotheses: Sequence[Any]) -> FloatArray:
         return self.matrix[[self._row[id(h)] for h in hypotheses]]
+
+    def image(self, hypotheses: Sequence[Any], weights: FloatArray) -> FloatArray:
+        return weights @ self.margins(hypotheses)
