@@ -320,8 +320,10 @@ class MulticlassSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
         from cornerstep.problems.multiclass_batch import BatchDescent, carried
         from cornerstep.problems.multiclass_block import BlockAscent
         from cornerstep.problems.multiclass_corrective import RULE, CorrectiveDescent
+        from cornerstep.problems.multiclass_envelope import NAME, EnvelopeDescent
         from cornerstep.problems.multiclass_spread import SpreadAscent, SpreadRows
         from cornerstep.problems.multiclass_spread_auto import SpreadAuto
+        from cornerstep.problems.passes import rows_of
 
         if isinstance(problem, ArrayProblem):
             from cornerstep.estimators.arrays import solver_of
@@ -336,9 +338,13 @@ class MulticlassSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
                 return SpreadAuto(problem, generator, self.tol)
             if name == RULE:
                 return CorrectiveDescent(SpreadRows(problem))
+            if name == NAME:
+                return EnvelopeDescent(SpreadRows(problem), problem.shared)
             return BatchDescent(SpreadRows(problem), name)
         if name != "block":
             state = None if kept is None else carried(problem, kept[2], kept[1])
+            if name == NAME:
+                return EnvelopeDescent(rows_of(problem), problem, state)
             if name == RULE:
                 return CorrectiveDescent(problem, state)
             return BatchDescent(problem, name, state)
