@@ -16,7 +16,7 @@ from cornerstep.losses import WeightedTopK, WeightedUsunier
 from cornerstep.problems.array_losses import ArrayLoss
 from multiclass_problems import LOSS_KINDS, draw, optimum
 
-RULES = ("fw-corrective", "fw", "fw-open-loop", "projected-gradient")
+RULES = ("envelope", "fw-corrective", "fw", "fw-open-loop", "projected-gradient")
 
 
 def _torch():
@@ -96,7 +96,7 @@ def test_attributes_and_predictions_are_of_the_same_kind(kind, n_classes):
     X, y = load_digits(n_class=n_classes, return_X_y=True)
     X = X / 16.0
     make = KINDS[kind]
-    model = MulticlassSVC(tol=0.05).fit(make(X), make(y))
+    model = MulticlassSVC(tol=0.05, solver="fw-corrective").fit(make(X), make(y))
     plain = MulticlassSVC(tol=0.05, solver="fw-corrective").fit(X, y)
     for name in ("coef_", "intercept_", "classes_"):
         value = getattr(model, name)
@@ -156,7 +156,7 @@ def test_losses_and_projections_as_array_code(family, library):
     ("parameters", "message"),
     [
         ({"kernel": "rbf"}, "kernel must be 'linear' for arrays of array_api_strict"),
-        ({"solver": "block"}, "solver must be one of auto, fw-corrective"),
+        ({"solver": "block"}, "solver must be one of auto, envelope"),
         ({"warm_start": True}, "warm_start must be False"),
     ],
 )

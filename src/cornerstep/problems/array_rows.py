@@ -60,20 +60,39 @@ class ArrayExamples:
         self.double = X.dtype == self.xp.float64
         self.default_solver = "envelope"
         self.tf32 = on_gpu(X) and X.dtype == self.xp.float32
+        self._mean: Any = None
         self.quick = True  # products may be in TF32, and weights as short as the data
 
     def weights(self, image: Any) -> Any:
         """W with a row per class."""
         return image
 
-    def scores(self, block: slice, image: Any) -> Any:
-        """Scores in the precision of the data, at least float32."""
+    def scores(self, block: slice, image: Any, shift: Any = None) -> Any:
+        """Scores in the precision of the data, at least float32; plus a shift for each class."""
         rows = self.data[block, :]
         if not self.quick and is_short(rows):
             rows = self.xp.astype(rows, self.xp.float32)
         weights = self.xp.astype(image[:, : self.features], rows.dtype, copy=False)
         bias = self.constant * image[:, self.features] if self.constant else None
+        if shift is not None:
+            bias = shift if bias is None else bias + shift
         return product(rows, self.xp.permute_dims(weights, (1, 0)), bias)
+
+    def short_weights(self, image: Any) -> tuple[Any, Any]:
+        """W as products read it, and what that changes the mean of the scores by.
+
+        All examples share that change, so that it counts n times: scores are better with it.
+        """
+        if not self.quick or not (self.tf32 or is_short(self.data)):
+            return image, None
+        xp = self.xp
+        if self._mean is None:
+            self._mean = xp.mean(self.data, axis=0, dtype=xp.float64)
+        weights = image[:, : self.features]
+        short = leading(xp.astype(weights, xp.float32), self.data.dtype)
+        short = xp.astype(short, xp.float64)
+        change = (weights - short) @ self._mean
+        return xp.concat([short, image[:, self.features :]], axis=1), change
 
     def exact_scores(self, block: slice, image: Any) -> Any:
         """Scores in float64 throughout."""
@@ -231,50 +250,46 @@ class ArrayRows:
     def device_pass(self, image: Any, alpha: Any, nearest: bool) -> tuple[DualState, Any, Any]:
         """The pass with its numbers still on the device: vertices, losses, vertex losses."""
         problem, xp = self.problem, self.xp
-        nothing = self.nothing()
+        nothing = self.nothing(kept=False)
         out, probed, linear = nothing.image, nothing.probed, self._zeros()
         losses, vertex_losses = self._zeros(), self._zeros()
-        points = []
+        points, unit = [], problem.unit
         for block in problem.blocks():
             scores = problem.examples.scores(block, image)
-            labels, scales = problem.labels[block], problem.scales[block]
-            short = False
+            products = self.products[block, :]
+            short = problem.short or problem.examples.tf32
             if problem.smoothing:
-                scores = xp.astype(scores, xp.float64)
-                deltas = problem.losses.deltas(block, labels, xp.float64)
-                part, point = problem.losses.envelopes(scores, labels, deltas, problem.smoothing)
-                losses = losses + xp.sum(scales * part)
-                if nearest:
-                    linear = linear - xp.sum(scales * xp.sum(point * deltas, axis=1))
-                else:
-                    scores = scores + problem.smoothing * alpha[block, :]
-                    part, costs, point = problem.losses.corners(scores, labels, deltas)
-                    vertex_losses = vertex_losses + xp.sum(scales * part)
-                    linear = linear + xp.sum(scales * costs)
-                points.append(point)
-                coefficients = scales[:, None] * point
-                probed = probed + xp.permute_dims(coefficients, (1, 0)) @ self.products[block, :]
+                here = xp.astype(scores, xp.float64)  # a copy, where scores are overwritten
+                if not nearest:
+                    here = here + problem.smoothing * alpha[block, :]
+                numbers, near, exact = self._nearest(block, scores, problem.smoothing)
+                losses = losses + numbers[2] - 0.5 * problem.smoothing * numbers[3]
+            if problem.smoothing and nearest:
+                linear, unit, short = linear + numbers[1], problem.largest, False
+                coefficients = near
+                probed = probed + unit * xp.permute_dims(exact, (1, 0)) @ products
             else:
-                part, costs, coefficients, more = self._corners(
-                    block, scores, self.products[block, :], probed
-                )
+                scores = here if problem.smoothing else scores
+                part, costs, coefficients, probed = self._corners(block, scores, products, probed)
                 vertex_losses = vertex_losses + xp.sum(part)
                 linear = linear + xp.sum(costs)
-                probed, short = more, problem.short
+                exact = coefficients
+            if problem.smoothing:
+                amounts = unit / problem.scales[block]
+                points.append(xp.astype(exact, xp.float64) * amounts[:, None])
             out = out + self._image(block, coefficients, short)
-        if not problem.smoothing:
-            out = problem.unit * out
         points = xp.concat(points, axis=0) if problem.smoothing else nothing.alpha
-        corner = DualState(out, linear, points, probed)
+        corner = DualState(unit * out, linear, points, probed)
         return corner, losses if problem.smoothing else vertex_losses, vertex_losses
 
     def envelopes(self, image: Any, smoothing: float) -> Envelopes:
         problem = self.problem
         nothing = self.nothing(kept=False)
         out, probed, numbers = nothing.image, nothing.probed, self._zeros(4)
+        image, shift = problem.examples.short_weights(image)
         with quick_products(problem.examples.data, problem.examples.quick):
             for block in problem.blocks():
-                scores = problem.examples.scores(block, image)
+                scores = problem.examples.scores(block, image, shift)
                 part, coefficients, exact = self._nearest(block, scores, smoothing)
                 numbers = numbers + part
                 across = self.xp.permute_dims(exact, (1, 0))
@@ -453,12 +468,13 @@ def _nearest_on_gpu(problem: ArrayProblem) -> Nearest:
     loss, examples = problem.losses, problem.examples
     mode = 0 if loss.costs is None else 2 if problem.loss.per_example else 1
     nothing = examples.data.new_empty((0, 0), dtype=torch.float64)
+    constants = torch.tensor([0.0, loss.weights[0], problem.largest], dtype=torch.float64)
+    constants = constants.to(examples.data.device)
 
     def find(block: slice, scores: Any, smoothing: float) -> tuple[Any, Any, Any]:
         labels, scales = problem.labels[block], problem.scales[block]
         costs = nothing if loss.costs is None else loss.costs[block] if mode == 2 else loss.costs
-        constants = torch.tensor([smoothing, loss.weights[0], problem.largest], dtype=torch.float64)
-        constants = constants.to(scales.device)
+        constants[0].fill_(smoothing)
         numbers = scales.new_empty((len(labels), 4))
         exact = nothing if examples.double else scores.new_empty(scores.shape, dtype=torch.float64)
         nearest(

@@ -31,13 +31,15 @@ from cornerstep.problems.multiclass_corrective import CorrectiveDescent
 from cornerstep.problems.passes import DualState, Envelopes, Rows
 
 NAME = "envelope"
-ATOMS = 20  # dual points in the hull
+ATOMS = 40  # dual points in the hull
 _MEMORY = 10  # pairs of the quasi-Newton updates
-_SHARE = 0.3  # of the gap that smoothing may be before there is less of it
+_SHARE = 0.4  # of the gap that smoothing may be before there is less of it
+_LONGEST = 25  # steps with one mu
 _LESS = 0.5  # of mu
 _ACTIVE = 2.0  # classes that take part in the projection of an example, for the metric
 _DECREASE = 1e-4  # of the slope, for a step to be taken
 _NOISE = 1e-7  # of the value: what rounding may do to it
+_PROGRESS, _PATIENCE = 0.2, 12  # the gap falls by that share in so many passes, or is stuck
 _SHORTEST = 1e-3  # a direction that needs shorter steps is given up
 
 
@@ -94,7 +96,7 @@ class EnvelopeDescent(CorrectiveDescent):
         self._pairs: deque[tuple[Any, Any, float]] = deque(maxlen=_MEMORY)
         self._here: _Place | None = None
         self._metric = self.rows.metric(self._share / self._mu)
-        self._step, self._slope = 1.0, 0.0
+        self._step, self._slope, self._steps = 1.0, 0.0, 0
 
     def snapshot(self) -> dict[str, Any]:
         """As of the other methods, with mu."""
@@ -142,7 +144,10 @@ class EnvelopeDescent(CorrectiveDescent):
             self._single(self._origin())
             self._value = math.inf
             return self._again(Move(0.0, "refine"))
-        if self._lost > _SHARE * self._gap and self._mu > self._least_mu:
+        self._steps += 1
+        smooth = self._lost > _SHARE * self._gap or self._steps > _LONGEST
+        if smooth and self._mu > self._least_mu:
+            self._steps = 0
             self._mu = max(_LESS * self._mu, self._least_mu)
             self._metric = self.rows.metric(self._share / self._mu)
             return self._again(Move(0.0, "less smoothing"))
@@ -150,6 +155,13 @@ class EnvelopeDescent(CorrectiveDescent):
         self._direction = self._newton(found.gradient)
         self._slope = self.rows.dot(found.gradient, self._direction)
         return self._go(1.0, "quasi-newton")
+
+    def _is_stuck(self) -> bool:
+        """Whether the gap has stayed: steep directions make much of rounded gradients."""
+        if self._gap < (1.0 - _PROGRESS) * self._least:
+            self._least, self._passes = self._gap, 0
+        self._passes += 1
+        return self._passes > _PATIENCE
 
     def _back(self, here: _Place, found: _Place) -> Move:
         """A shorter step: the minimum of the parabola through what is known."""
