@@ -31,10 +31,9 @@ from cornerstep.problems.multiclass_corrective import CorrectiveDescent
 from cornerstep.problems.passes import DualState, Envelopes, Rows
 
 NAME = "envelope"
-ATOMS = 40  # dual points in the hull
+ATOMS = 60  # dual points in the hull
 _MEMORY = 10  # pairs of the quasi-Newton updates
-_SHARE = 0.4  # of the gap that smoothing may be before there is less of it
-_LONGEST = 25  # steps with one mu
+_SHARE = 0.5  # of the gap that smoothing may be before there is less of it
 _LESS = 0.5  # of mu
 _ACTIVE = 2.0  # classes that take part in the projection of an example, for the metric
 _DECREASE = 1e-4  # of the slope, for a step to be taken
@@ -96,7 +95,7 @@ class EnvelopeDescent(CorrectiveDescent):
         self._pairs: deque[tuple[Any, Any, float]] = deque(maxlen=_MEMORY)
         self._here: _Place | None = None
         self._metric = self.rows.metric(self._share / self._mu)
-        self._step, self._slope, self._steps = 1.0, 0.0, 0
+        self._step, self._slope = 1.0, 0.0
 
     def snapshot(self) -> dict[str, Any]:
         """As of the other methods, with mu."""
@@ -144,10 +143,7 @@ class EnvelopeDescent(CorrectiveDescent):
             self._single(self._origin())
             self._value = math.inf
             return self._again(Move(0.0, "refine"))
-        self._steps += 1
-        smooth = self._lost > _SHARE * self._gap or self._steps > _LONGEST
-        if smooth and self._mu > self._least_mu:
-            self._steps = 0
+        if self._lost > _SHARE * self._gap and self._mu > self._least_mu:
             self._mu = max(_LESS * self._mu, self._least_mu)
             self._metric = self.rows.metric(self._share / self._mu)
             return self._again(Move(0.0, "less smoothing"))
