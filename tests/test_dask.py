@@ -70,7 +70,8 @@ def chunked(X, chunks):
 
 PLAIN = [
     ("fw", 0.0, 250), ("fw", 0.5, (1, 300, 99, 200)), ("fw-open-loop", 0.0, (50, 550)),
-    ("projected-gradient", 0.5, 300), ("fw-corrective", 0.0, 211),
+    ("projected-gradient", 0.5, 300), ("fw-corrective", 0.0, 211), ("envelope", 0.0, 211),
+    ("envelope", 0.5, (100, 500)),
 ]  # fmt: skip
 
 

@@ -67,9 +67,9 @@ class MulticlassSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
     gamma, degree, coef0
         Of the kernel, as in :class:`sklearn.svm.SVC`.
     solver : str, default='auto'
-        'block' (what 'auto' means, but for torch tensors and their like), 'fw-corrective' (what it
-        means for these), which needs few passes over all examples, or
-        the plain methods 'fw', 'fw-open-loop' and 'projected-gradient'.
+        'block' (what 'auto' means, but for torch tensors and their like), 'envelope' (what it
+        means for these) and 'fw-corrective', which need few passes over all examples, or the plain
+        methods 'fw', 'fw-open-loop' and 'projected-gradient'.  'envelope' needs a linear kernel.
     tol : float, default=1e-3
         Relative duality gap: stop when ``objective - dual_objective <= tol * objective``.
     max_iter : int, default=1000
@@ -104,8 +104,9 @@ class MulticlassSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
         Weights of the score of each class (their difference for two classes).  Linear kernel only.
     intercept_ : array of shape (m,) or (1,)
     dual_coef_ : CSR array of shape (n, m)
-        Attains ``dual_objective_``; ``X' dual_coef_`` is near W.  None after a plain method that
-        does not keep it.
+        Attains ``dual_objective_``; ``X' dual_coef_`` is near W.  None where dual points are not
+        kept one by one: after 'envelope', after the other methods on all examples at once without
+        smoothing, and on clusters, where they stay with the workers.
     support_ : array of int
         The training examples that the machine is made of.  Other kernels than 'linear' only.
     objective_, dual_objective_, gap_, relative_gap_ : float
