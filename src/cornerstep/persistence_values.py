@@ -18,6 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from cornerstep import losses, structured
+from cornerstep.arrays import is_foreign, to_numpy
 from cornerstep.optimiser.result import Status, Trace, Traces
 from cornerstep.structured.base import StructuredModel
 
@@ -63,6 +64,8 @@ class Encoder:
 
     def __call__(self, value: Any, name: str) -> Any:
         """The JSON of ``value``; ``name`` is for its arrays and for complaints."""
+        if is_foreign(value):  # a tensor, say: files hold what every machine can read
+            value = to_numpy(value)
         if isinstance(value, np.generic):
             value = value.item()
         if value is None or isinstance(value, bool | int | str):

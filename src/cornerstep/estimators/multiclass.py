@@ -414,6 +414,11 @@ class MulticlassSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         if self.kernel == "linear" and is_foreign(self.coef_):
             return X  # checked with the scores
+        if is_foreign(X):
+            kind = type(X).__module__.split(".")[0]
+            raise ValueError(
+                f"X must be an array of NumPy, as the model is made of, got one of {kind}"
+            )
         return validate_data(
             self,
             X,
