@@ -149,9 +149,9 @@ def kill_a_worker(client, kind, monkeypatch, at):
     def deadly(self):
         looks.append(None)
         if len(looks) == at:
-            crew = self.crew if hasattr(self, "crew") else self.rows.crew
+            crew = getattr(self, "crew", None) or getattr(getattr(self, "rows", None), "crew", None)
             pids = client.run(os.getpid)
-            os.kill(pids[min(crew._places)], signal.SIGKILL)
+            os.kill(pids[min(crew._places if crew else pids)], signal.SIGKILL)
         return look(self)
 
     monkeypatch.setattr(kind, "look", deadly)

@@ -161,7 +161,11 @@ def _groups(rows: Any, labels: FloatArray) -> tuple[IntArray, IntArray]:
 def tree_learner(max_depth: int, max_bins: int, n_threads: int) -> Any:
     """For :meth:`Recipe.train`: exact trees; examples in the same bins are one."""
 
-    def build(X: FloatArray, labels: FloatArray, weights: FloatArray) -> tuple[TreeLearner, Any]:
+    def build(X: Any, labels: FloatArray, weights: FloatArray) -> tuple[WeakLearner, Any]:
+        if not isinstance(X, np.ndarray):  # on a cluster
+            from cornerstep.problems.clustered_trees import SpreadTreeLearner
+
+            return SpreadTreeLearner(X, labels, X.binning(weights, max_bins), max_depth), None
         binning = Binning(X, weights, max_bins)
         first, groups = _groups(binning.transform(X), labels)
         learner = TreeLearner(

@@ -57,8 +57,10 @@ class Tree(NamedTuple):
     leaves: FloatArray
 
 
-def evaluate(hypotheses: Sequence[Any], X: FloatArray) -> FloatArray:
+def evaluate(hypotheses: Sequence[Any], X: Any) -> FloatArray:
     """``h(x_i)``, one row a hypothesis: trees, or objects that answer ``values(X)``."""
+    if not isinstance(X, np.ndarray):  # on a cluster
+        return X.evaluate(hypotheses)
     out = np.empty((len(hypotheses), X.shape[0]))
     columns = np.ascontiguousarray(X.T)
     by_size: dict[int, list[int]] = {}
@@ -102,7 +104,17 @@ class Binning:
     """
 
     def __init__(self, X: FloatArray, weights: FloatArray, max_bins: int) -> None:
-        self.cuts = [cut_points(column, weights, max_bins) for column in X.T]
+        self._set([cut_points(column, weights, max_bins) for column in X.T])
+
+    @classmethod
+    def at(cls, cuts: list[FloatArray]) -> Binning:
+        """Features cut at given thresholds."""
+        binning = cls.__new__(cls)
+        binning._set(cuts)
+        return binning
+
+    def _set(self, cuts: list[FloatArray]) -> None:
+        self.cuts = cuts
         # the kernels want features with many bins first
         self.features = np.argsort([-cuts.size for cuts in self.cuts], kind="stable")
         self.n_bins = np.array([self.cuts[f].size + 1 for f in self.features])
@@ -118,6 +130,11 @@ class Binning:
         """The threshold after bin ``cut`` of the g-th feature in ``features``."""
         cuts = self.cuts[self.features[g]]
         return float(cuts[cut]) if cut < cuts.size else np.inf
+
+    def tree(self, nodes: IntArray, leaves: FloatArray) -> Tree:
+        """The tree of nodes that name features in the order of ``features``, and bins."""
+        thresholds = [self.threshold(int(g), int(cut)) for g, cut in nodes]
+        return Tree(self.features[nodes[:, 0]], np.array(thresholds), leaves.copy())
 
 
 class TreeLearner:
@@ -179,7 +196,7 @@ class TreeLearner:
         margins *= self.labels
         found = margins @ distribution
         order = np.argsort(-found, kind="stable")
-        chosen = [self._tree(*grown[k]) for k in order]
+        chosen = [self.binning.tree(*grown[k]) for k in order]
         return Answer(float(found[order[0]]), chosen, margins[order], complete)
 
     def _search(
@@ -240,11 +257,6 @@ class TreeLearner:
                 start = 4 * n - 1 + leaf * n
                 heap[start : start + n] = part[n - 1 : 2 * n - 1]
         return heap, values
-
-    def _tree(self, nodes: IntArray, leaves: FloatArray) -> Tree:
-        features = self.binning.features[nodes[:, 0]]
-        thresholds = [self.binning.threshold(int(g), int(cut)) for g, cut in nodes]
-        return Tree(features, np.array(thresholds), leaves.copy())
 
     def margins(self, hypotheses: Sequence[Any]) -> FloatArray:
         return evaluate(hypotheses, self.X) * self.labels
