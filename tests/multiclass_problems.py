@@ -14,6 +14,7 @@ from cornerstep import MulticlassSVC
 from cornerstep.losses import Loss, make_loss
 
 SOLVERS = ("block", "fw-corrective", "fw", "fw-open-loop", "projected-gradient")
+LINEAR_SOLVERS = (*SOLVERS, "envelope")  # without a kernel
 TIGHT = {"solver": "CLARABEL", "tol_gap_abs": 1e-10, "tol_gap_rel": 1e-10, "tol_feas": 1e-10}
 N, D, M = 14, 4, 5
 

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from cornerstep import MulticlassSVC
+from cornerstep import MulticlassSVC, certify, load, save
 from cornerstep.arrays import is_foreign, to_numpy
 from cornerstep.losses import WeightedTopK, WeightedUsunier
 from cornerstep.problems.array_losses import ArrayLoss
 from multiclass_problems import LOSS_KINDS, draw, optimum
 
-RULES = ("fw-corrective", "fw", "fw-open-loop", "projected-gradient")
+RULES = ("envelope", "fw-corrective", "fw", "fw-open-loop", "projected-gradient")
 
 
 def _torch():
@@ -96,7 +96,7 @@ def test_attributes_and_predictions_are_of_the_same_kind(kind, n_classes):
     X, y = load_digits(n_class=n_classes, return_X_y=True)
     X = X / 16.0
     make = KINDS[kind]
-    model = MulticlassSVC(tol=0.05).fit(make(X), make(y))
+    model = MulticlassSVC(tol=0.05, solver="fw-corrective").fit(make(X), make(y))
     plain = MulticlassSVC(tol=0.05, solver="fw-corrective").fit(X, y)
     for name in ("coef_", "intercept_", "classes_"):
         value = getattr(model, name)
@@ -123,6 +123,28 @@ def test_labels_of_numpy_and_examples_without_weight(kind):
     assert model.dual_coef_.shape == (y.size, 3)
     assert not to_numpy(model.dual_coef_)[weight == 0].any()
     assert set(model.predict(KINDS[kind](X / 16.0))) <= set(names)
+
+
+@every_kind
+@pytest.mark.parametrize(("solver", "smoothing"), [("auto", 0.0), ("fw", 0.5)])
+def test_model_files_and_certificates(kind, solver, smoothing, tmp_path):
+    """A file of a model of tensors loads as one of NumPy arrays, and proves as much."""
+    X, y = load_digits(n_class=4, return_X_y=True)
+    X, y, make = X[:150] / 16.0, y[:150], KINDS[kind]
+    options = {"C": 0.1, "tol": 0.2, "solver": solver, "smoothing": smoothing}
+    model = MulticlassSVC("top-k", k=2, **options).fit(make(X), make(y))
+    save(model, tmp_path / "model.cornerstep")
+    loaded = load(tmp_path / "model.cornerstep")
+    assert isinstance(loaded.coef_, np.ndarray)
+    np.testing.assert_array_equal(loaded.coef_, to_numpy(model.coef_))
+    np.testing.assert_array_equal(loaded.predict(X), to_numpy(model.predict(make(X))))
+    assert loaded.relative_gap_ == model.relative_gap_
+    for fitted, data in ((model, (make(X), make(y))), (loaded, (X, y))):
+        proof = certify(fitted, *data)
+        assert proof.holds, proof.problems
+        assert proof.values[0] == pytest.approx(model.objective_, rel=1e-9)
+    with pytest.raises(ValueError, match="X must be an array of NumPy"):
+        loaded.predict(make(X))
 
 
 @pytest.mark.parametrize("family", [WeightedTopK, WeightedUsunier])
@@ -156,7 +178,7 @@ def test_losses_and_projections_as_array_code(family, library):
     ("parameters", "message"),
     [
         ({"kernel": "rbf"}, "kernel must be 'linear' for arrays of array_api_strict"),
-        ({"solver": "block"}, "solver must be one of auto, fw-corrective"),
+        ({"solver": "block"}, "solver must be one of auto, envelope"),
         ({"warm_start": True}, "warm_start must be False"),
     ],
 )

@@ -7,7 +7,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 from cornerstep import MulticlassSVC, checkpoints, streaming
-from multiclass_problems import SOLVERS, draw, optimum
+from multiclass_problems import LINEAR_SOLVERS, draw, optimum
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -18,7 +18,7 @@ def digits():
     return X[:400] / 16, y[:400]
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("solver", LINEAR_SOLVERS)
 @pytest.mark.parametrize("smoothing", [0.0, 0.5])
 def test_a_run_goes_on_where_it_stopped(tmp_path, solver, smoothing):
     problem, least = draw("weighted-usunier", smoothing), optimum("weighted-usunier", smoothing)

@@ -370,3 +370,61 @@ def test_ctrl_c_before_training_is_no_crash(command, monkeypatch):
 
     monkeypatch.setattr(training, "read", stop)
     assert command("fit n.npz") == (130, "", "interrupted; nothing was saved\n")
+
+
+@pytest.mark.parametrize("ending", ["parquet", "svm", "npy", "folder"])
+def test_fit_reads_in_blocks(command, folder, tmp_path, ending, monkeypatch):
+    """The same certificate and errors as with all rows in memory, within the tolerance."""
+    from cornerstep import streaming
+
+    monkeypatch.setattr(streaming, "BLOCK_BYTES", 2**10)
+    options = "-C 0.1 --tol 1e-3 --top-k 2 --json"
+    labels = "" if ending == "svm" else "--target target"
+    data = folder / f"n.{ending}"
+    if ending == "npy":
+        data, target = tmp_path / "X.npy", tmp_path / "y.npy"
+        np.save(data, X)
+        np.save(target, LABELS)
+        labels = f"--target {target}"
+    elif ending == "folder":
+        data = tmp_path / "parts"
+        data.mkdir()
+        (data / "part.parquet").write_bytes((folder / "n.parquet").read_bytes())
+    model = tmp_path / "model.cornerstep"
+    code, out, _ = command(f"fit {data} {labels} {options} --stream -o {model}")
+    assert code == 0
+    streamed = json.loads(out)
+    code, out, _ = command(f"fit n.npz {options}")
+    whole = json.loads(out)
+    both = [found["certificate"]["machines"][0]["objective"] for found in (streamed, whole)]
+    assert both[0] == pytest.approx(both[1], rel=2e-3)
+    assert streamed["certificate"]["status"] == "solved"
+    assert streamed["examples"] == {"training": 150, "held_out": 0}
+    assert streamed["errors"]["training"] == pytest.approx(whole["errors"]["training"], abs=0.03)
+    if ending != "folder":
+        assert command(f"certify {model} {data}")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("n.csv --target target --stream", "--stream is for Parquet, svmlight and npy"),
+        ("n.svm --stream --holdout 0.2", "--holdout needs all rows in memory"),
+        ("n.svm --stream --kernel rbf", "--stream is for --model multiclass"),
+        ("n.parquet --stream", "name their column with --target"),
+        ("n.parquet --stream --target no", "has no column 'no'"),
+    ],
+)
+def test_what_cannot_be_read_in_blocks(command, arguments, message):
+    code, _, shown = command(f"fit {arguments}")
+    assert code != 0
+    assert message in " ".join(shown.split())
+
+
+def test_large_files_are_read_in_blocks(folder, monkeypatch):
+    from cornerstep.cli import data
+
+    assert not data.is_large(folder / "n.svm")
+    monkeypatch.setattr(data, "_LARGE", 0.0)
+    assert data.is_large(folder / "n.svm")
+    assert not data.is_large(folder / "n.csv")

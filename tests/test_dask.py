@@ -70,7 +70,8 @@ def chunked(X, chunks):
 
 PLAIN = [
     ("fw", 0.0, 250), ("fw", 0.5, (1, 300, 99, 200)), ("fw-open-loop", 0.0, (50, 550)),
-    ("projected-gradient", 0.5, 300), ("fw-corrective", 0.0, 211),
+    ("projected-gradient", 0.5, 300), ("fw-corrective", 0.0, 211), ("envelope", 0.0, 211),
+    ("envelope", 0.5, (100, 500)),
 ]  # fmt: skip
 
 
@@ -148,9 +149,9 @@ def kill_a_worker(client, kind, monkeypatch, at):
     def deadly(self):
         looks.append(None)
         if len(looks) == at:
-            crew = self.crew if hasattr(self, "crew") else self.rows.crew
+            crew = getattr(self, "crew", None) or getattr(getattr(self, "rows", None), "crew", None)
             pids = client.run(os.getpid)
-            os.kill(pids[min(crew._places)], signal.SIGKILL)
+            os.kill(pids[min(crew._places if crew else pids)], signal.SIGKILL)
         return look(self)
 
     monkeypatch.setattr(kind, "look", deadly)

@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from cornerstep import MulticlassSVC, regularization_path
-from multiclass_problems import SOLVERS
+from multiclass_problems import LINEAR_SOLVERS, SOLVERS
 
 mpl.use("Agg")
 
@@ -85,7 +85,7 @@ def test_estimators_are_independent(iris):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("solver", LINEAR_SOLVERS)
 def test_without_an_intercept_nothing_is_shared(iris, solver):
     model = MulticlassSVC(solver=solver, fit_intercept=False, max_iter=10, random_state=0)
     short = regularization_path(model, *iris, [0.01])

@@ -229,7 +229,7 @@ def test_every_kind_of_file_gives_the_same_model(tmp_path, digits, kind):
 
 
 @early
-@pytest.mark.parametrize("solver", [*PLAIN, "fw-corrective"])
+@pytest.mark.parametrize("solver", [*PLAIN, "fw-corrective", "envelope"])
 def test_plain_methods_on_rounded_rows(tmp_path, digits, solver):
     X, y = digits[0].astype(np.float32), digits[1]
     best = MulticlassSVC(C=0.05, tol=1e-6, random_state=0).fit(X, y)

@@ -79,6 +79,15 @@ def is_short(X: Any) -> bool:
     return is_torch(X) and X.dtype.itemsize < 4
 
 
+def leading(X: Any, dtype: Any) -> Any:
+    """X in a shorter type, or in float32 with the eleven digits that TF32 units read."""
+    if is_torch(X) and X.dtype == dtype and X.dtype.itemsize == 4:
+        import torch
+
+        return (X.view(torch.int32) & -8192).view(torch.float32)
+    return namespace(X).astype(X, dtype)
+
+
 def product(a: Any, b: Any, row: Any = None) -> Any:
     """``a @ b``, plus a row, of one type; of short types the result is in float32."""
     if not is_torch(a):

@@ -27,6 +27,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from cornerstep.problems.clustered import DaskCrew, current_client, imported
+from cornerstep.problems.clustered_trees import SpreadColumns
 from cornerstep.problems.multiclass import MulticlassProblem
 from cornerstep.problems.partitions import Shared, SpreadProblem
 from cornerstep.vectors import FloatArray
@@ -45,7 +46,7 @@ def fit(
 
     Parameters
     ----------
-    estimator : MulticlassSVC or StructuredSVC
+    estimator : MulticlassSVC, StructuredSVC or SoftMarginBoostingClassifier
     X : Dask array of shape (n, d), or path of a Parquet file or a folder of them
         Chunks may be CSR matrices.
         Workers read the row groups of a path themselves: it must be one that they all see.  For
@@ -137,6 +138,26 @@ def pose(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[SpreadProblem,
         crew, shared, n, d + bool(shared.constant), sp.issparse(X._meta), X.dtype == np.float32
     )
     return problem, np.ones(n, dtype=bool), X
+
+
+def columns_of(X: Any, y: Any, sample_weight: Any) -> tuple[SpreadColumns, Any, Any]:
+    """Examples for boosting: features on the workers, labels and weights here."""
+    dask, _ = imported()
+    client = current_client()
+    given = sample_weight is not None
+    X, y, sample_weight = _aligned(dask.array, X, y, sample_weight)
+    if sp.issparse(X._meta):
+        raise ValueError("X must have dense chunks for boosting, got sparse ones")
+    chunks = [dask.delayed(_finite)(part) for part in _delayed(X)]
+    columns = SpreadColumns(client, _placed(client, X, chunks), np.array(X.chunks[0]), X.shape[1])
+    y, weights = client.gather(client.compute([y, sample_weight]))
+    return columns, y, weights if given else None
+
+
+def _finite(X: Any) -> FloatArray:
+    if not np.isfinite(X).all():
+        raise ValueError("X must be finite, got NaN or infinity")
+    return np.asarray(X, dtype=np.float64)
 
 
 def _placed(client: Any, X: Any, prepared: list[Any]) -> list[Any]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from cornerstep.streaming import Rows
 from cornerstep.vectors import FloatArray, IntArray
 
 
@@ -18,6 +19,9 @@ def top_k_errors(estimator: Any, X: Any, y: Any, most: int) -> list[float]:
     """The error of the first k guesses for k = 1, ..., most."""
     if is_structured(estimator):
         return [1.0 - float(estimator.score(X, y))]
+    if isinstance(X, Rows):  # a block of scores at a time
+        hits = estimator.predict_top_k(X, most) == np.asarray(y)[:, None]
+        return [float(1.0 - hits[:, :k].any(axis=1).mean()) for k in range(1, most + 1)]
     if most == 1:
         return [float(np.mean(estimator.predict(X) != y))]
     ranks = label_ranks(estimator, X, y)

@@ -85,7 +85,8 @@ def save(
 ) -> None:
     """Write a fitted estimator to ``path``.
 
-    The file appears whole or not at all.  State that only a warm start needs is left out.
+    The file appears whole or not at all.  State that only a warm start needs is left out.  Tensors
+    are written as NumPy arrays, so that a model trained on a GPU loads as one that needs none.
 
     Parameters
     ----------

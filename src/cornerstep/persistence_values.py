@@ -18,6 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from cornerstep import losses, structured
+from cornerstep.arrays import is_foreign, to_numpy
 from cornerstep.optimiser.result import Status, Trace, Traces
 from cornerstep.structured.base import StructuredModel
 
@@ -63,6 +64,8 @@ class Encoder:
 
     def __call__(self, value: Any, name: str) -> Any:
         """The JSON of ``value``; ``name`` is for its arrays and for complaints."""
+        if is_foreign(value):  # a tensor, say: files hold what every machine can read
+            value = to_numpy(value)
         if isinstance(value, np.generic):
             value = value.item()
         if value is None or isinstance(value, bool | int | str):
@@ -244,12 +247,12 @@ class Decoder:
         return {self(key): self(part) for key, part in pairs}
 
     def _read_tree(self, parts: list[Any]) -> Any:
-        from cornerstep.problems.weak_learners import Tree
+        from cornerstep.problems.binning import Tree
 
         return Tree(*(self(part) for part in parts))
 
     def _read_trees(self, parts: list[Any]) -> list[Any]:
-        from cornerstep.problems.weak_learners import Tree
+        from cornerstep.problems.binning import Tree
 
         sizes, features, thresholds, leaves = (self(part) for part in parts)
         at, at_leaves = np.cumsum(sizes)[:-1], np.cumsum(sizes + 1)[:-1]

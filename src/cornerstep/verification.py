@@ -14,6 +14,7 @@ the examples.  Value and bound follow from the formulas of each problem in float
 
 from __future__ import annotations
 
+import copy
 import warnings
 from dataclasses import dataclass
 from itertools import combinations
@@ -25,6 +26,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import pairwise_kernels
 
+from cornerstep.arrays import is_foreign, to_numpy
 from cornerstep.certificates import Certificate, certificate
 from cornerstep.estimators.multiclass_input import given_loss
 from cornerstep.estimators.targets import example_weights
@@ -103,6 +105,11 @@ def certify(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> Verifi
     """
     claimed = certificate(estimator)
     name = type(estimator).__name__
+    X, y, sample_weight = (to_numpy(v) if is_foreign(v) else v for v in (X, y, sample_weight))
+    if any(is_foreign(value) for value in vars(estimator).values()):
+        estimator = copy.copy(estimator)
+        given = {k: to_numpy(v) for k, v in vars(estimator).items() if is_foreign(v)}
+        vars(estimator).update(given)
     problems: list[str] = []
     if name == "StructuredSVC":
         if sample_weight is not None:

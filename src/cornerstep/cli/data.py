@@ -7,6 +7,8 @@ belongs to.
   sequence.
 - *CSV* (``.csv``, ``.tsv``) with a heading and *Parquet* (``.parquet``): ``--target`` names the
   column of the labels, ``--sequence`` that of the sequences, all others are features.
+- *npy*: a matrix X; ``--target`` names the npy file of the labels.  Read in blocks, like what
+  :func:`stream` opens.
 - *npz*: arrays ``X`` (or a CSR matrix as ``data``, ``indices``, ``indptr``, ``shape``), ``y`` and
   ``sequence``; optionally ``feature_names``.
 """
@@ -14,6 +16,7 @@ belongs to.
 from __future__ import annotations
 
 import csv
+import os
 import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,8 +29,10 @@ from cornerstep.cli.screen import UserError
 
 FORMATS = {
     ".svm": "svmlight", ".svmlight": "svmlight", ".libsvm": "svmlight", ".txt": "svmlight",
-    ".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".npz": "npz",
+    ".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".npz": "npz", ".npy": "npy",
 }  # fmt: skip
+_STREAMED = ("svmlight", "parquet", "npy")
+_LARGE = 0.25  # of the machine's memory: a file beyond that is read in blocks
 
 
 @dataclass
@@ -71,6 +76,8 @@ class Dataset:
 
 def format_of(path: Path) -> str:
     """The format that a file name stands for."""
+    if path.is_dir():
+        return "parquet"
     try:
         return FORMATS[path.suffix.lower()]
     except KeyError:
@@ -114,6 +121,8 @@ def read(
             found = _read_svmlight(path, n_features)
         elif kind == "npz":
             found = _read_npz(path)
+        elif kind == "npy":
+            found = _read_npy(path, target)
         else:
             table = _csv_columns(path) if kind == "csv" else _parquet_columns(path)
             if needs_labels and target is None:
@@ -131,6 +140,51 @@ def read(
             raise UserError(f"{path} has {found.n} rows of features and {len(values)} {name}")
     _require_finite(found)
     return found.labelled() if needs_labels else found
+
+
+def is_large(path: Path) -> bool:
+    """Whether a file, or a folder of Parquet files, is better read in blocks of rows."""
+    if path.is_dir() or format_of(path) == "npy":
+        return True
+    if format_of(path) not in _STREAMED or not path.exists():
+        return False
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return path.stat().st_size > _LARGE * memory
+
+
+def stream(path: Path, *, target: str | None, drop: list[str] | None) -> Dataset:
+    """Open a data file whose rows stay on disk; labels are read."""
+    from cornerstep.streaming import open_rows
+
+    kind = format_of(path)
+    if not path.exists():
+        raise UserError(f"there is no file {path}")
+    if kind not in _STREAMED:
+        raise UserError(f"--stream is for Parquet, svmlight and npy files, {path} is {kind}")
+    if drop and kind != "parquet":
+        raise UserError(f"--drop is for CSV and Parquet files, {path} is {kind}")
+    if target is None and kind != "svmlight":
+        what = "their column" if kind == "parquet" else "the npy file that has them"
+        raise UserError(f"{path} has no labels: name {what} with --target")
+    try:
+        if kind == "parquet":
+            rows = open_rows(path, target=target)
+            if drop:
+                names = [name for name in rows.feature_names or [] if name not in drop]
+                rows = open_rows(path, target=target, features=names)
+                rows.feature_names = names
+            labels = rows.target
+        else:
+            rows = open_rows(path)
+            labels = rows.target if kind == "svmlight" else np.load(str(target), mmap_mode="r")
+    except OSError as problem:
+        raise UserError(f"cannot read {problem.filename or path}: {problem.strerror}") from None
+    except (ValueError, ImportError) as problem:
+        raise UserError(str(problem)) from None
+    y = _labels(_complete(path, target or "label", labels))
+    if y.shape != rows.shape[:1]:
+        raise UserError(f"{path} has {rows.shape[0]} rows of features and {y.size} labels")
+    return Dataset(path, rows, y, names=rows.feature_names or [])
 
 
 def _require_finite(data: Dataset) -> None:
@@ -196,6 +250,17 @@ def _read_npz(path: Path) -> Dataset:
     X = X if X.dtype.kind == "f" else X.astype(np.float64)
     y = arrays.get("y")
     return Dataset(path, X, None if y is None else _labels(y), arrays.get("sequence"), names)
+
+
+def _read_npy(path: Path, target: str | None) -> Dataset:
+    try:
+        X = np.load(path)
+        y = None if target is None else _labels(np.load(target))
+    except (ValueError, EOFError) as problem:
+        raise UserError(f"{path} must be an npy file of numbers: {problem}") from None
+    if X.ndim != 2 or X.dtype.kind not in "biuf":
+        raise UserError(f"{path} must hold a matrix of numbers, got {X.dtype} of shape {X.shape}")
+    return Dataset(path, X if X.dtype.kind == "f" else X.astype(np.float64), y)
 
 
 def _csv_columns(path: Path) -> dict[str, Any]:
@@ -289,6 +354,8 @@ def _numbers(path: Path, name: str, values: Any) -> Any:
 def write(data: Dataset, path: Path, target: str = "target") -> None:
     """Write a data file; the ending says which format."""
     kind = format_of(path)
+    if kind == "npy":
+        raise UserError(f"{path} cannot hold labels: write npz instead")
     try:
         if kind == "svmlight":
             _write_svmlight(data, path)

@@ -106,9 +106,10 @@ def read_for(
 ) -> Dataset:
     """Data for a trained model: its own columns of a table, or as many features."""
     expected = int(estimator.n_features_in_)
+    named = is_table(path) or format_of(path) == "npy"
     data = read(
         path,
-        target=target or (notes.get("target") if needs_labels and is_table(path) else None),
+        target=target or (notes.get("target") if needs_labels and named else None),
         sequence=notes.get("sequence") if is_table(path) else None,
         features=notes.get("features") if is_table(path) else None,
         n_features=expected,

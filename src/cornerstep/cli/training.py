@@ -11,7 +11,8 @@ import cornerstep
 from cornerstep import measures
 from cornerstep.certificates import certificate
 from cornerstep.cli import models
-from cornerstep.cli.data import Dataset, read
+from cornerstep.cli.data import Dataset, is_large, read
+from cornerstep.cli.data import stream as open_stream
 from cornerstep.cli.screen import (
     INTERRUPTED,
     LIMIT,
@@ -23,9 +24,9 @@ from cornerstep.cli.screen import (
     say,
 )
 
-Data = Annotated[Path, typer.Argument(help="svmlight, CSV, Parquet or npz file.", metavar="DATA")]
+Data = Annotated[Path, typer.Argument(help="svmlight, CSV, Parquet, npy or npz.", metavar="DATA")]
 Model = Annotated[str, typer.Option(help="multiclass, kernel, structured-chain or boost.")]
-Target = Annotated[str | None, typer.Option(help="Column of the labels (CSV, Parquet).")]
+Target = Annotated[str | None, typer.Option(help="Column of the labels, or npy file.")]
 Sequence = Annotated[str | None, typer.Option(help="Column that says which rows form a chain.")]
 Drop = Annotated[list[str] | None, typer.Option(help="Column to leave out; may be repeated.")]
 Loss = Annotated[str | None, typer.Option(help="multiclass: max-hinge, top-k, usunier, ...")]
@@ -43,6 +44,13 @@ Holdout = Annotated[float, typer.Option(help="Share of the data kept for testing
 Seed = Annotated[int, typer.Option(help="For the split and the solver.")]
 Json = Annotated[bool, typer.Option("--json", help="Results as JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No live display.")]
+Stream = Annotated[
+    bool | None,
+    typer.Option(
+        "--stream/--no-stream",
+        help="multiclass: read the data in blocks, never all of it; by default where it is large.",
+    ),
+]
 Set = Annotated[
     list[str] | None,
     typer.Option(
@@ -73,6 +81,7 @@ def fit(
     holdout: Holdout = 0.0,
     seed: Seed = 0,
     top_k: Annotated[int, typer.Option(help="Also measure the error of the first k guesses.")] = 1,
+    stream: Stream = None,
     set_: Set = None,
     json: Json = False,
     quiet: Quiet = False,
@@ -91,7 +100,13 @@ def fit(
     }  # fmt: skip
     estimator = models.make(model, options, set_ or [])
     _check_outputs(output, report)
-    whole = read(data, target=target, sequence=sequence, drop=drop)
+    if stream is None:
+        stream = model == "multiclass" and kernel in (None, "linear") and is_large(data)
+    if stream:
+        _check_streamed(model, kernel, sequence, holdout, report)
+        whole = open_stream(data, target=target, drop=drop)
+    else:
+        whole = read(data, target=target, sequence=sequence, drop=drop)
     train, test = models.split(whole, holdout, seed)
     estimator.set_params(random_state=seed, verbose=0 if quiet or json else 1)
     _check_top_k(estimator, train, top_k)
@@ -208,6 +223,22 @@ def _check_outputs(*paths: Path | None) -> None:
             raise UserError(f"cannot write {path}: there is no folder {path.parent}")
         if path is not None and path.is_dir():
             raise UserError(f"cannot write {path}: it is a folder")
+
+
+def _check_streamed(
+    model: str, kernel: str | None, sequence: str | None, holdout: float, report: Path | None
+) -> None:
+    """What needs all rows in memory."""
+    if model != "multiclass" or kernel not in (None, "linear"):
+        raise UserError("--stream is for --model multiclass with a linear kernel")
+    for option, given in (
+        ("--sequence", sequence), ("--holdout", holdout), ("--report", report),
+    ):  # fmt: skip
+        if given:
+            raise UserError(
+                f"{option} needs all rows in memory, and these are read in blocks: leave it out, "
+                "or give --no-stream"
+            )
 
 
 def _check_top_k(estimator: Any, train: Dataset, top_k: int) -> None:

@@ -16,7 +16,7 @@ from cornerstep.estimators.targets import classes_and_labels, example_weights
 from cornerstep.problems.array_rows import ArrayExamples, ArrayProblem, ArrayRows
 
 _CHUNK = 2**22  # entries whose finiteness is checked at a time
-SOLVERS = ("fw-corrective", "fw", "fw-open-loop", "projected-gradient")
+SOLVERS = ("envelope", "fw-corrective", "fw", "fw-open-loop", "projected-gradient")
 
 
 def pose(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[ArrayProblem, Any, Any]:
@@ -92,8 +92,11 @@ def solver_of(problem: ArrayProblem, name: str) -> Any:
     """The solver of that name; plain Frank-Wolfe on a GPU runs as one graph an iteration."""
     from cornerstep.problems.multiclass_batch import BatchDescent
     from cornerstep.problems.multiclass_corrective import RULE, CorrectiveDescent
+    from cornerstep.problems.multiclass_envelope import NAME, EnvelopeDescent
 
     rows = ArrayRows(problem)
+    if name == NAME:
+        return EnvelopeDescent(rows, problem)
     if name == RULE:
         return CorrectiveDescent(rows)
     if on_gpu(problem.examples.data) and name.startswith("fw") and not problem.smoothing:

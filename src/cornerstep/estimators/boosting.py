@@ -26,6 +26,7 @@ from cornerstep.estimators.boosting_parameters import check_parameters, share_of
 from cornerstep.estimators.targets import classes_and_labels, example_weights
 from cornerstep.optimiser.result import Status, Traces
 from cornerstep.problems.weak_learners import Vote
+from cornerstep.streaming import is_dask
 from cornerstep.vectors import FloatArray, IntArray
 
 
@@ -159,6 +160,8 @@ class SoftMarginBoostingClassifier(
         Parameters
         ----------
         X : array of shape (n, d)
+            Or a Dask array, whose rows stay on the workers; the weak learner must then be 'tree'
+            with a depth of 1 or 2.
         y : array of shape (n,)
         sample_weight : array of shape (n,), optional
             A weight of 2 is the same as the example given twice.
@@ -227,9 +230,21 @@ class SoftMarginBoostingClassifier(
     def _check_data(
         self, X: Any, y: Any, sample_weight: Any
     ) -> tuple[FloatArray, IntArray, FloatArray]:
-        X, y = validate_data(self, X, y, dtype=np.float64, order="C", ensure_min_samples=2)
+        if is_dask(X):
+            from cornerstep.dask import columns_of
+
+            if not isinstance(self.weak_learner, str) or self.max_depth > 2:
+                raise ValueError(
+                    "weak_learner must be 'tree' with max_depth 1 or 2 for Dask arrays, got "
+                    f"{self.weak_learner!r} with max_depth={self.max_depth!r}"
+                )
+            X, y, sample_weight = columns_of(X, y, sample_weight)
+            self.n_features_in_ = X.shape[1]
+            self.__dict__.pop("feature_names_in_", None)
+        else:
+            X, y = validate_data(self, X, y, dtype=np.float64, order="C", ensure_min_samples=2)
         self.classes_, labels = classes_and_labels(y)
-        weights = example_weights(X, labels, self.classes_, sample_weight, self.class_weight)
+        weights = example_weights(y, labels, self.classes_, sample_weight, self.class_weight)
         if np.unique(labels[weights > 0]).size < 2:
             raise ValueError(
                 "sample_weight times class_weight must be positive in at least two classes"

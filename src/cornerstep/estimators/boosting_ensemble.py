@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cornerstep.display import draw_margins
 from cornerstep.estimators.boosting_machine import Machine
+from cornerstep.streaming import is_dask
 from cornerstep.vectors import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -48,6 +49,11 @@ class TrainedEnsemble:
         array of shape (n,) or (n, n_classes)
         """
         check_is_fitted(self)
+        if is_dask(X):
+            from cornerstep.dask import by_blocks
+
+            wide = len(self._machines) > 1
+            return by_blocks(X, self.decision_function, np.float64, self.classes_.size * wide)
         X = validate_data(self, X, dtype=np.float64, order="C", reset=False)
         return _join([machine.scores(X) for machine in self._machines])
 
@@ -91,6 +97,10 @@ class TrainedEnsemble:
         -------
         array of shape (n,)
         """
+        if is_dask(X):
+            from cornerstep.dask import by_blocks
+
+            return by_blocks(X, self.predict, self.classes_.dtype, 0)
         return self._decide(self.decision_function(X))
 
     def staged_predict(self, X: Any) -> Iterator[npt.NDArray[Any]]:

@@ -11,13 +11,12 @@ import numpy as np
 from cornerstep.kernels import trees as kernels
 from cornerstep.optimiser.loop import Stopping, run
 from cornerstep.optimiser.result import Status, Trace
-from cornerstep.problems.binning import Binning
+from cornerstep.problems.binning import Binning, Tree
 from cornerstep.problems.boosting import BoostingSolver
 from cornerstep.problems.soft_margin import SoftMargin
 from cornerstep.problems.weak_learners import (
     ClassifierLearner,
     FiniteLearner,
-    Tree,
     TreeLearner,
     WeakLearner,
     combine,
@@ -165,7 +164,11 @@ def _groups(rows: Any, labels: FloatArray) -> tuple[IntArray, IntArray]:
 def tree_learner(max_depth: int, max_bins: int, n_threads: int) -> Any:
     """For :meth:`Recipe.train`: exact trees; examples in the same bins are one."""
 
-    def build(X: FloatArray, labels: FloatArray, weights: FloatArray) -> tuple[TreeLearner, Any]:
+    def build(X: Any, labels: FloatArray, weights: FloatArray) -> tuple[WeakLearner, Any]:
+        if not isinstance(X, np.ndarray):  # on a cluster
+            from cornerstep.problems.clustered_trees import SpreadTreeLearner
+
+            return SpreadTreeLearner(X, labels, X.binning(weights, max_bins), max_depth), None
         binning = Binning(X, weights, max_bins)
         first, groups = _groups(binning.transform(X), labels)
         learner = TreeLearner(

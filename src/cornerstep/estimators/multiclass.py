@@ -67,9 +67,9 @@ class MulticlassSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
     gamma, degree, coef0
         Of the kernel, as in :class:`sklearn.svm.SVC`.
     solver : str, default='auto'
-        'block' (what 'auto' means, but for torch tensors and their like), 'fw-corrective' (what it
-        means for these), which needs few passes over all examples, or
-        the plain methods 'fw', 'fw-open-loop' and 'projected-gradient'.
+        'block' (what 'auto' means, but for torch tensors and their like), 'envelope' (what it
+        means for these) and 'fw-corrective', which need few passes over all examples, or the plain
+        methods 'fw', 'fw-open-loop' and 'projected-gradient'.  'envelope' needs a linear kernel.
     tol : float, default=1e-3
         Relative duality gap: stop when ``objective - dual_objective <= tol * objective``.
     max_iter : int, default=1000
@@ -104,8 +104,9 @@ class MulticlassSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
         Weights of the score of each class (their difference for two classes).  Linear kernel only.
     intercept_ : array of shape (m,) or (1,)
     dual_coef_ : CSR array of shape (n, m)
-        Attains ``dual_objective_``; ``X' dual_coef_`` is near W.  None after a plain method that
-        does not keep it.
+        Attains ``dual_objective_``; ``X' dual_coef_`` is near W.  None where dual points are not
+        kept one by one: after 'envelope', after the other methods on all examples at once without
+        smoothing, and on clusters, where they stay with the workers.
     support_ : array of int
         The training examples that the machine is made of.  Other kernels than 'linear' only.
     kernel_shift_ : float
@@ -324,8 +325,10 @@ class MulticlassSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
         from cornerstep.problems.multiclass_batch import BatchDescent, carried
         from cornerstep.problems.multiclass_block import BlockAscent
         from cornerstep.problems.multiclass_corrective import RULE, CorrectiveDescent
+        from cornerstep.problems.multiclass_envelope import NAME, EnvelopeDescent
         from cornerstep.problems.multiclass_spread import SpreadAscent, SpreadRows
         from cornerstep.problems.multiclass_spread_auto import SpreadAuto
+        from cornerstep.problems.passes import rows_of
 
         if isinstance(problem, ArrayProblem):
             from cornerstep.estimators.arrays import solver_of
@@ -340,9 +343,13 @@ class MulticlassSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
                 return SpreadAuto(problem, generator, self.tol)
             if name == RULE:
                 return CorrectiveDescent(SpreadRows(problem))
+            if name == NAME:
+                return EnvelopeDescent(SpreadRows(problem), problem.shared)
             return BatchDescent(SpreadRows(problem), name)
         if name != "block":
             state = None if kept is None else carried(problem, kept[2], kept[1])
+            if name == NAME:
+                return EnvelopeDescent(rows_of(problem), problem, state)
             if name == RULE:
                 return CorrectiveDescent(problem, state)
             return BatchDescent(problem, name, state)
@@ -413,6 +420,11 @@ class MulticlassSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         if self.kernel == "linear" and is_foreign(self.coef_):
             return X  # checked with the scores
+        if is_foreign(X):
+            kind = type(X).__module__.split(".")[0]
+            raise ValueError(
+                f"X must be an array of NumPy, as the model is made of, got one of {kind}"
+            )
         return validate_data(
             self,
             X,

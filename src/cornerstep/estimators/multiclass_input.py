@@ -14,7 +14,7 @@ from cornerstep.losses import Loss, make_loss
 from cornerstep.problems.multiclass import MulticlassProblem
 from cornerstep.problems.partitions import SpreadProblem
 
-SOLVERS = ("auto", "block", "fw-corrective", "fw", "fw-open-loop", "projected-gradient")
+SOLVERS = ("auto", "block", "envelope", "fw-corrective", "fw", "fw-open-loop", "projected-gradient")
 
 
 def check_parameters(model: Any) -> None:
@@ -29,6 +29,8 @@ def check_parameters(model: Any) -> None:
         raise ValueError(f"tol must be a number >= 0, got {model.tol!r}")
     if model.solver not in SOLVERS:
         raise ValueError(f"solver must be one of {', '.join(SOLVERS)}, got {model.solver!r}")
+    if model.solver == "envelope" and model.kernel != "linear":
+        raise ValueError(f"solver='envelope' needs kernel='linear', got {model.kernel!r}")
     if not callable(model.kernel) and model.kernel not in KERNELS:
         raise ValueError(
             f"kernel must be one of {', '.join(KERNELS)} or a function, got {model.kernel!r}"
@@ -52,9 +54,9 @@ def signature_of(problem: MulticlassProblem, solver: str) -> tuple[Any, ...]:
 
     loss = problem.loss
     shared = (problem.n_classes, digest(problem.labels), loss.whole, digest(loss.rho))
-    if solver == "block" or keeps_duals(problem):
+    if solver == "block" or (solver != "envelope" and keeps_duals(problem)):
         return (*shared, "block" if solver == "block" else "dual points")
-    return (*shared, digest((problem.examples.data, loss.costs)))
+    return (*shared, digest((problem.examples.data, loss.costs)), problem.smoothing)
 
 
 def checkpoint_signature(problem: Any, solver: str) -> dict[str, Any]:

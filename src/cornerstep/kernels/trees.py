@@ -58,8 +58,13 @@ def best_stumps(bins, n_bins, signed):
         Feature and threshold: bins up to it go left.
     leaves : array of shape (F, 2)
     """
-    n_features = bins.shape[1]
-    table = histograms(bins, signed, n_bins.max())
+    return stumps_of(histograms(bins, signed, n_bins.max()), n_bins)
+
+
+@numba.njit(cache=True, nogil=True)
+def stumps_of(table, n_bins):
+    """The stump of largest edge for every feature, from :func:`histograms`."""
+    n_features = table.shape[1]
     edges = np.empty(n_features)
     nodes = np.empty((n_features, 1, 2), np.int64)
     leaves = np.empty((n_features, 2))
@@ -289,6 +294,58 @@ def finish_trees(columns, n_bins, signed, nodes, leaves):
             )
             edges[k] += value
     return edges
+
+
+@numba.njit(cache=True, nogil=True)
+def histograms_of_roots(bins, signed, n_slots):
+    """``H[f, t, b, g]``: the sum of ``signed`` over examples with f in bin t and g in bin b."""
+    n_features = bins.shape[1]
+    table = np.zeros((n_features, n_slots, n_slots, n_features))
+    for i in range(bins.shape[0]):
+        if signed[i] != 0.0:
+            for f in range(n_features):
+                part = table[f, bins[i, f]]
+                for g in range(n_features):
+                    part[bins[i, g], g] += signed[i]
+    return table
+
+
+@numba.njit(cache=True, nogil=True)
+def trees_of(table, n_bins, width):
+    """The depth-2 tree of largest edge for every root, from :func:`histograms_of_roots`.
+
+    Returns what :func:`best_trees` does.
+    """
+    n_features = table.shape[0]
+    values = np.empty((2, n_features))
+    edges = np.empty(n_features)
+    nodes = np.empty((n_features, 3, 2), np.int64)
+    leaves = np.empty((n_features, 4))
+    for f in range(n_features):
+        below = np.zeros(table.shape[2:])
+        for t in range(table.shape[1]):
+            below += table[f, t]
+        for b in range(1, below.shape[0]):
+            below[b] += below[b - 1]
+        left = np.zeros_like(below)
+        best, cut = -1.0, 0
+        for t in range(max(n_bins[f] - 1, 1)):
+            left += table[f, t]
+            value = _best_splits(left, below, width, values)
+            if value > best:
+                best, cut = value, t
+        left[:] = 0.0
+        for t in range(cut + 1):
+            left += table[f, t]
+        edges[f] = _best_splits(left, below, width, values)
+        nodes[f, 0, 0], nodes[f, 0, 1] = f, cut
+        for child in range(2):
+            g = np.argmax(values[child])
+            _write_child(
+                left, below, n_bins, g, child == 0,
+                nodes[f, 1 + child], leaves[f, 2 * child : 2 * child + 2],
+            )  # fmt: skip
+    return edges, nodes, leaves
 
 
 @numba.njit(cache=True, nogil=True)

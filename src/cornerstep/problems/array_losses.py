@@ -5,6 +5,12 @@ values and vertices from the K largest margins of a row, and the projections of
 :mod:`cornerstep.kernels.projection` for all rows at once.  There the pools of a regression are
 found one after the other; here ``v_j = min over a <= j of max over b >= j of mean(y_a, ..., y_b)``.
 As rho has K entries and c falls, a pool begins among the first K places or is a single one.
+
+Equal weights ``rho = r (1, ..., 1)``, K of them, need no regression.  With c sorted downwards and
+``b_y`` added to it, *each* is ``beta_j = clip(c_j - t, 0, r)`` with ``sum beta = t``, or with
+``sum beta = K r`` where that is less.  *whole* is the same where ``(K - 1) max beta <= sum beta``;
+else ``beta_j = clip(c_j - t, 0, u)`` with ``sum beta = (K - 1) u``, where the best u is
+``min(r, (sum_j (c_j - t)_+ + (K - 1) t) / (K (K - 1)))``.
 """
 
 from __future__ import annotations
@@ -15,6 +21,7 @@ from typing import Any
 from cornerstep.losses import Loss
 
 _HALVINGS = 60  # of an interval that holds a root
+_STEPS, _EXACT = 100, 1e-14  # Newton's, on piecewise linear functions
 _FIRST = 64  # of the largest entries of a row are looked at first: few get weight
 
 
@@ -37,6 +44,7 @@ class ArrayLoss:
         self.whole = loss.whole
         self.weights = [float(weight) for weight in loss.rho]
         self.rho = xp.asarray(self.weights, dtype=xp.float64, device=self.device)
+        self.equal = self.weights[0] == self.weights[-1]
         self.costs = None
         if loss.costs is not None:
             self.costs = xp.asarray(loss.costs, dtype=xp.float64, device=self.device)
@@ -117,6 +125,8 @@ class ArrayLoss:
     def _sorted(self, c: Any, b: Any) -> Any:
         if len(self.weights) == 1:
             return self._simplex(c, b)
+        if self.equal:
+            return self._equal_whole(c + b) if self.whole else self._equal_each(c + b)
         return self._project_whole(c, b) if self.whole else self._project_each(c, b)
 
     def _simplex(self, c: Any, b: Any) -> Any:
@@ -138,6 +148,79 @@ class ArrayLoss:
         count = xp.sum(xp.astype(holds, xp.int64), axis=1)[:, None]
         entries = xp.take_along_axis(values, xp.clip(count - 1, 0, None), axis=1)
         return xp.where(count > 0, entries, 0.0)
+
+    def _equal_each(self, c: Any) -> Any:
+        xp, cap, count = self.xp, self.weights[0], len(self.weights)
+
+        def excess(t: Any) -> tuple[Any, Any]:
+            middle = (c > t) & (c - t < cap)
+            slope = xp.sum(xp.astype(middle, xp.float64), axis=1, keepdims=True) + 1.0
+            return xp.sum(xp.clip(c - t, 0.0, cap), axis=1, keepdims=True) - t, slope
+
+        most = xp.full_like(c[:, :1], cap * count)
+        t = self._root(excess, xp.zeros_like(most), most)
+        free = xp.clip(c - t, 0.0, cap)
+        return xp.where(excess(most)[0] > 0, self._filled(c, cap, count), free)
+
+    def _filled(self, c: Any, cap: float, count: int) -> Any:
+        """``clip(c_j - t, 0, cap)`` that sum to ``count * cap``."""
+        xp = self.xp
+        c = c - c[:, count - 1 : count]
+        nexts = c[:, count : count + 1] if c.shape[1] > count else c[:, :1] * 0.0
+
+        def excess(t: Any) -> tuple[Any, Any]:
+            middle = (c > t) & (c - t < cap)
+            slope = xp.sum(xp.astype(middle, xp.float64), axis=1, keepdims=True)
+            return xp.sum(xp.clip(c - t, 0.0, cap), axis=1, keepdims=True) - count * cap, slope
+
+        t = self._root(excess, nexts - cap, xp.zeros_like(nexts))
+        return xp.clip(c - t, 0.0, cap)
+
+    def _equal_whole(self, c: Any) -> Any:
+        xp, cap, count = self.xp, self.weights[0], len(self.weights) - 1
+        heads = xp.sum(c[:, :count], axis=1, keepdims=True)
+        each = self._equal_each(c)
+        inside = each[:, :1] * count <= xp.sum(each, axis=1, keepdims=True)
+        base = c[:, count - 1 : count]
+        e = c - base
+
+        def least(t: Any) -> Any:
+            above = xp.sum(xp.clip(e - t, 0.0, None), axis=1, keepdims=True)
+            return (above + count * (t + base)) / (count * (count + 1))
+
+        def excess(t: Any) -> tuple[Any, Any]:
+            u = least(t)
+            full = xp.sum(xp.astype(e - t >= u, xp.float64), axis=1, keepdims=True)
+            some = xp.sum(xp.astype(e > t, xp.float64), axis=1, keepdims=True)
+            slope = (some - full) + (full - count) * (some - count) / (count * (count + 1))
+            total = xp.sum(xp.clip(xp.minimum(e - t, u), 0.0, None), axis=1, keepdims=True)
+            return total - count * u, slope
+
+        t = self._root(excess, e[:, count : count + 1] - cap, xp.zeros_like(base))
+        u = least(t)
+        cone = xp.clip(xp.minimum(e - t, u), 0.0, None)
+        cone = xp.where(u >= cap, self._filled(c, cap, count), cone)
+        return xp.where(heads <= 0, 0.0, xp.where(inside, each, cone))
+
+    def _root(self, function: Any, low: Any, high: Any) -> Any:
+        """Where a decreasing function is 0, by Newton's steps within an interval that shrinks.
+
+        ``function`` gives its values and minus its slopes.
+        """
+        xp = self.xp
+        t = 0.5 * (low + high)
+        for step in range(_STEPS):
+            value, slope = function(t)
+            low, high = xp.where(value >= 0, t, low), xp.where(value <= 0, t, high)
+            ahead = t + value / xp.where(slope > 0, slope, 1.0)
+            middle = 0.5 * (low + high)
+            good = (slope > 0) & (ahead >= low) & (ahead <= high)
+            good = good & (step % 4 < 3)  # a function with few pieces far off is halved towards
+            done = xp.abs(value) <= _EXACT
+            t = xp.where(done, t, xp.where(good, ahead, middle))
+            if bool(xp.all(done | (high - low <= _EXACT * xp.abs(low)))):
+                break
+        return t
 
     def _regression(self, values: Any, scale: Any) -> Any:
         """The decreasing rows nearest to ``values - scale rho``, less the first of ``values``."""

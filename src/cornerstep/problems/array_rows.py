@@ -22,6 +22,7 @@ from cornerstep.arrays import (
     from_numpy,
     has_triton,
     is_short,
+    leading,
     namespace,
     on_gpu,
     product,
@@ -30,7 +31,7 @@ from cornerstep.arrays import (
 )
 from cornerstep.losses import Loss
 from cornerstep.problems.array_losses import ArrayLoss, one_hot
-from cornerstep.problems.passes import PROBES, SAFETY, DualState, Pass
+from cornerstep.problems.passes import FEATURES, PROBES, SAFETY, DualState, Envelopes, Pass
 from cornerstep.vectors import FloatArray
 
 _TOGETHER = 16  # states that are stacked for one product
@@ -57,21 +58,41 @@ class ArrayExamples:
         self.n, self.features = X.shape
         self.size = self.features + bool(constant)
         self.double = X.dtype == self.xp.float64
-        self.default_solver = "fw-corrective"
+        self.default_solver = "envelope"
+        self.tf32 = on_gpu(X) and X.dtype == self.xp.float32
+        self._mean: Any = None
         self.quick = True  # products may be in TF32, and weights as short as the data
 
     def weights(self, image: Any) -> Any:
         """W with a row per class."""
         return image
 
-    def scores(self, block: slice, image: Any) -> Any:
-        """Scores in the precision of the data, at least float32."""
+    def scores(self, block: slice, image: Any, shift: Any = None) -> Any:
+        """Scores in the precision of the data, at least float32; plus a shift for each class."""
         rows = self.data[block, :]
         if not self.quick and is_short(rows):
             rows = self.xp.astype(rows, self.xp.float32)
         weights = self.xp.astype(image[:, : self.features], rows.dtype, copy=False)
         bias = self.constant * image[:, self.features] if self.constant else None
+        if shift is not None:
+            bias = shift if bias is None else bias + shift
         return product(rows, self.xp.permute_dims(weights, (1, 0)), bias)
+
+    def short_weights(self, image: Any) -> tuple[Any, Any]:
+        """W as products read it, and what that changes the mean of the scores by.
+
+        All examples share that change, so that it counts n times: scores are better with it.
+        """
+        if not self.quick or not (self.tf32 or is_short(self.data)):
+            return image, None
+        xp = self.xp
+        if self._mean is None:
+            self._mean = xp.mean(self.data, axis=0, dtype=xp.float64)
+        weights = image[:, : self.features]
+        short = leading(xp.astype(weights, xp.float32), self.data.dtype)
+        short = xp.astype(short, xp.float64)
+        change = (weights - short) @ self._mean
+        return xp.concat([short, image[:, self.features :]], axis=1), change
 
     def exact_scores(self, block: slice, image: Any) -> Any:
         """Scores in float64 throughout."""
@@ -84,16 +105,38 @@ class ArrayExamples:
     def image(self, block: slice, coefficients: Any, exact: bool) -> Any:
         """``sum_i c_i x_i'`` in float64, without the constant feature.
 
-        Coefficients that short types cannot hold (``exact`` is false) are split into two parts.
+        Coefficients that short types or TF32 cannot hold (``exact`` is false) are split into two
+        parts: what all examples share is a sum in which nearly all cancels.
         """
-        rows = self.data[block, :]
-        across = self.xp.permute_dims(coefficients, (1, 0))
-        first = self.xp.astype(across, rows.dtype, copy=False)
-        out = self.xp.astype(product(first, rows), self.xp.float64)
-        if is_short(rows) and not exact:
-            rest = across - self.xp.astype(first, across.dtype)
-            out = out + product(self.xp.astype(rest, rows.dtype), rows)
-        return out
+        xp, rows = self.xp, self.data[block, :]
+        if exact or not (is_short(rows) or (self.quick and self.tf32)):
+            across = xp.astype(xp.permute_dims(coefficients, (1, 0)), rows.dtype, copy=False)
+            return xp.astype(product(across, rows), xp.float64)
+        coefficients = xp.astype(coefficients, xp.float32, copy=False)
+        first = leading(coefficients, rows.dtype)
+        rest = coefficients - xp.astype(first, xp.float32, copy=False)
+        parts = first, xp.astype(rest, rows.dtype, copy=False)
+        first, rest = (product(xp.permute_dims(part, (1, 0)), rows) for part in parts)
+        return xp.astype(first, xp.float64) + rest
+
+    def moments(self, blocks: Iterator[slice], scales: Any) -> Any:
+        """``sum_i s_i x_i x_i'`` in float64, or with many features its diagonal."""
+        xp = self.xp
+        wide = xp.float64 if self.double else xp.float32
+        total: Any = 0.0
+        for block in blocks:
+            rows = xp.astype(self.data[block, :], wide, copy=False)
+            if self.constant:
+                shape = (rows.shape[0], 1)
+                column = xp.full(shape, self.constant, dtype=wide, device=self.data.device)
+                rows = xp.concat([rows, column], axis=1)
+            rows = rows * xp.astype(xp.sqrt(scales[block]), wide)[:, None]
+            if self.size > FEATURES:
+                part = xp.sum(rows * rows, axis=0)
+            else:
+                part = product(xp.permute_dims(rows, (1, 0)), rows)
+            total = total + xp.astype(part, xp.float64)
+        return total
 
 
 class ArrayProblem:
@@ -126,6 +169,7 @@ class ArrayProblem:
         self.losses = ArrayLoss(loss, xp, data, n_classes)
         # coefficients s_i u_i in units that few digits can hold: a float32, as kernels take it
         largest, least = float(xp.max(scales)), float(xp.min(scales))
+        self.largest = float(np.float32(largest))
         self.unit = float(np.float32(largest * loss.rho[0]))
         self.short = largest == least and loss.rho[0] == loss.rho[-1] and loss.rho.size <= 256
 
@@ -151,6 +195,8 @@ class ArrayRows:
         self.problem = problem
         self.xp = problem.examples.xp
         self._corners = fused_corners(problem)
+        self._nearest = nearest_points(problem)
+        self._moments: Any = None
         examples = problem.examples
         self.probes = self._zeros(PROBES if not examples.double else 0, examples.size)
         self.products = self._zeros(examples.n, self.probes.shape[0])
@@ -163,12 +209,13 @@ class ArrayRows:
     def _zeros(self, *shape: int) -> Any:
         return self.xp.zeros(shape, dtype=self.xp.float64, device=self.problem.examples.data.device)
 
-    def nothing(self) -> DualState:
+    def nothing(self, *, kept: bool = True) -> DualState:
         problem = self.problem
+        kept = kept and bool(problem.smoothing)
         return DualState(
             self._zeros(problem.n_classes, problem.examples.size),
             0.0,
-            self._zeros(problem.examples.n if problem.smoothing else 0, problem.n_classes),
+            self._zeros(problem.examples.n if kept else 0, problem.n_classes),
             self._zeros(problem.n_classes, self.products.shape[1]),
         )
 
@@ -203,42 +250,68 @@ class ArrayRows:
     def device_pass(self, image: Any, alpha: Any, nearest: bool) -> tuple[DualState, Any, Any]:
         """The pass with its numbers still on the device: vertices, losses, vertex losses."""
         problem, xp = self.problem, self.xp
-        nothing = self.nothing()
+        nothing = self.nothing(kept=False)
         out, probed, linear = nothing.image, nothing.probed, self._zeros()
         losses, vertex_losses = self._zeros(), self._zeros()
-        points = []
+        points, unit = [], problem.unit
         for block in problem.blocks():
             scores = problem.examples.scores(block, image)
-            labels, scales = problem.labels[block], problem.scales[block]
-            short = False
+            products = self.products[block, :]
+            short = problem.short or problem.examples.tf32
             if problem.smoothing:
-                scores = xp.astype(scores, xp.float64)
-                deltas = problem.losses.deltas(block, labels, xp.float64)
-                part, point = problem.losses.envelopes(scores, labels, deltas, problem.smoothing)
-                losses = losses + xp.sum(scales * part)
-                if nearest:
-                    linear = linear - xp.sum(scales * xp.sum(point * deltas, axis=1))
-                else:
-                    scores = scores + problem.smoothing * alpha[block, :]
-                    part, costs, point = problem.losses.corners(scores, labels, deltas)
-                    vertex_losses = vertex_losses + xp.sum(scales * part)
-                    linear = linear + xp.sum(scales * costs)
-                points.append(point)
-                coefficients = scales[:, None] * point
-                probed = probed + xp.permute_dims(coefficients, (1, 0)) @ self.products[block, :]
+                here = xp.astype(scores, xp.float64)  # a copy, where scores are overwritten
+                if not nearest:
+                    here = here + problem.smoothing * alpha[block, :]
+                numbers, near, exact = self._nearest(block, scores, problem.smoothing)
+                losses = losses + numbers[2] - 0.5 * problem.smoothing * numbers[3]
+            if problem.smoothing and nearest:
+                linear, unit, short = linear + numbers[1], problem.largest, False
+                coefficients = near
+                probed = probed + unit * xp.permute_dims(exact, (1, 0)) @ products
             else:
-                part, costs, coefficients, more = self._corners(
-                    block, scores, self.products[block, :], probed
-                )
+                scores = here if problem.smoothing else scores
+                part, costs, coefficients, probed = self._corners(block, scores, products, probed)
                 vertex_losses = vertex_losses + xp.sum(part)
                 linear = linear + xp.sum(costs)
-                probed, short = more, problem.short
+                exact = coefficients
+            if problem.smoothing:
+                amounts = unit / problem.scales[block]
+                points.append(xp.astype(exact, xp.float64) * amounts[:, None])
             out = out + self._image(block, coefficients, short)
-        if not problem.smoothing:
-            out = problem.unit * out
         points = xp.concat(points, axis=0) if problem.smoothing else nothing.alpha
-        corner = DualState(out, linear, points, probed)
+        corner = DualState(unit * out, linear, points, probed)
         return corner, losses if problem.smoothing else vertex_losses, vertex_losses
+
+    def envelopes(self, image: Any, smoothing: float) -> Envelopes:
+        problem = self.problem
+        nothing = self.nothing(kept=False)
+        out, probed, numbers = nothing.image, nothing.probed, self._zeros(4)
+        image, shift = problem.examples.short_weights(image)
+        with quick_products(problem.examples.data, problem.examples.quick):
+            for block in problem.blocks():
+                scores = problem.examples.scores(block, image, shift)
+                part, coefficients, exact = self._nearest(block, scores, smoothing)
+                numbers = numbers + part
+                across = self.xp.permute_dims(exact, (1, 0))
+                probed = probed + across @ self.products[block, :]
+                out = out + self._image(block, coefficients, False)
+        losses, linear, products, ridge = to_numpy(numbers).tolist()
+        unit = problem.largest
+        state = DualState(unit * out, linear, nothing.alpha, unit * probed)
+        return Envelopes(state, losses, products - 0.5 * smoothing * ridge, ridge)
+
+    def metric(self, factor: float) -> Callable[[Any], Any]:
+        xp, problem = self.xp, self.problem
+        if self._moments is None:
+            with quick_products(problem.examples.data):
+                self._moments = problem.examples.moments(problem.blocks(), problem.scales)
+        moments = self._moments
+        if len(moments.shape) == 1:
+            shrink = 1.0 / (1.0 + factor * moments)
+            return lambda image: image * shrink[None, :]
+        unit = xp.eye(moments.shape[0], dtype=xp.float64, device=problem.examples.data.device)
+        inverse = xp.linalg.inv(unit + factor * moments)
+        return lambda image: image @ inverse
 
     def _image(self, block: slice, coefficients: Any, short: bool) -> Any:
         """The image of coefficients: in units of ``unit`` without smoothing."""
@@ -246,7 +319,7 @@ class ArrayRows:
         examples = problem.examples
         out = examples.image(block, coefficients, short)
         if examples.constant:
-            sums = xp.sum(xp.astype(coefficients, xp.float64), axis=0)
+            sums = xp.sum(coefficients, axis=0, dtype=xp.float64)
             out = xp.concat([out, (examples.constant * sums)[:, None]], axis=1)
         return out
 
@@ -264,11 +337,14 @@ class ArrayRows:
             total = total + xp.sum(problem.scales[block] * values)
         return float(total)
 
+    def dot(self, image: Any, other: Any) -> float:
+        return float(self.xp.sum(image * other))
+
     def square(self, state: DualState) -> float:
-        return float(self.xp.sum(state.image * state.image))
+        return self.dot(state.image, state.image)
 
     def ridge(self, alpha: Any) -> float:
-        if not self.problem.smoothing:
+        if not (self.problem.smoothing and alpha.shape[0]):
             return 0.0
         squares = self.xp.sum(alpha * alpha, axis=1)
         return self.problem.smoothing * float(self.xp.sum(self.problem.scales * squares))
@@ -276,7 +352,7 @@ class ArrayRows:
     def inner(self, states: Sequence[DualState], other: DualState) -> FloatArray:
         problem = self.problem
         out = self._products([state.image for state in states], other.image)
-        if problem.smoothing:
+        if problem.smoothing and other.alpha.shape[0]:
             weighted = problem.smoothing * problem.scales[:, None] * other.alpha
             out = out + self._products([state.alpha for state in states], weighted)
         return to_numpy(out)
@@ -322,11 +398,10 @@ class ArrayRows:
         """From TF32 to float32, and weights in float32 with shorter data."""
         examples = self.problem.examples
         before, examples.quick = examples.quick, False
-        tf32 = on_gpu(examples.data) and examples.data.dtype == self.xp.float32
-        return before and (tf32 or is_short(examples.data))
+        return before and (examples.tf32 or is_short(examples.data))
 
     def coefficients(self, state: DualState) -> Any:
-        if not self.problem.smoothing:
+        if not state.alpha.shape[0]:
             return None
         return self.problem.scales[:, None] * state.alpha
 
@@ -347,6 +422,68 @@ def fused_corners(problem: ArrayProblem) -> Corners:
         if problem.loss.rho.size <= LONGEST:
             return _on_gpu(problem)
     return _by_arrays(problem)
+
+
+Nearest = Callable[[slice, Any, float], tuple[Any, Any, Any]]
+
+
+def nearest_points(problem: ArrayProblem) -> Nearest:
+    """What finds the dual points that attain the envelopes of a block.
+
+    Takes the block, its scores (which may be overwritten) and mu; gives back the sums of
+    ``s_i Phi``, ``s_i <Delta_i, beta_i>``, ``s_i <beta_i, z_i>`` and ``s_i |alpha_i|²``, and
+    ``s_i alpha_i / max s`` in the precision of products and in float64.
+    """
+    xp, losses = problem.examples.xp, problem.losses
+    if on_gpu(problem.examples.data) and has_triton() and losses.equal:
+        from cornerstep.kernels.envelope_triton import LONGEST
+
+        if problem.loss.rho.size <= LONGEST:
+            return _nearest_on_gpu(problem)
+
+    def find(block: slice, scores: Any, smoothing: float) -> tuple[Any, Any, Any]:
+        labels, scales = problem.labels[block], problem.scales[block]
+        scores = xp.astype(scores, xp.float64)
+        deltas = losses.deltas(block, labels, xp.float64)
+        _, alpha = losses.envelopes(scores, labels, deltas, smoothing)
+        margins = losses.margins(scores, labels, deltas)
+        sums = [
+            losses.values(scores, labels, deltas),
+            -xp.sum(alpha * deltas, axis=1),
+            -xp.sum(alpha * margins, axis=1),
+            xp.sum(alpha * alpha, axis=1),
+        ]
+        numbers = xp.stack([xp.sum(scales * part) for part in sums])
+        coefficients = (scales / problem.largest)[:, None] * alpha
+        return numbers, coefficients, coefficients
+
+    return find
+
+
+def _nearest_on_gpu(problem: ArrayProblem) -> Nearest:
+    import torch
+
+    from cornerstep.kernels.envelope_triton import nearest
+
+    loss, examples = problem.losses, problem.examples
+    mode = 0 if loss.costs is None else 2 if problem.loss.per_example else 1
+    nothing = examples.data.new_empty((0, 0), dtype=torch.float64)
+    constants = torch.tensor([0.0, loss.weights[0], problem.largest], dtype=torch.float64)
+    constants = constants.to(examples.data.device)
+
+    def find(block: slice, scores: Any, smoothing: float) -> tuple[Any, Any, Any]:
+        labels, scales = problem.labels[block], problem.scales[block]
+        costs = nothing if loss.costs is None else loss.costs[block] if mode == 2 else loss.costs
+        constants[0].fill_(smoothing)
+        numbers = scales.new_empty((len(labels), 4))
+        exact = nothing if examples.double else scores.new_empty(scores.shape, dtype=torch.float64)
+        nearest(
+            scores, labels, scales, costs, mode, constants, len(loss.weights), loss.whole,
+            exact, numbers,
+        )  # fmt: skip
+        return numbers.sum(0), scores, scores if examples.double else exact
+
+    return find
 
 
 def _by_arrays(problem: ArrayProblem) -> Corners:

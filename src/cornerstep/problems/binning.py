@@ -1,13 +1,21 @@
-"""Features cut into bins: what the exact search for trees works on."""
+"""Features cut into bins, what the exact search for trees works on; and the trees."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from cornerstep.vectors import FloatArray
+from cornerstep.vectors import FloatArray, IntArray
+
+
+class Tree(NamedTuple):
+    """A complete tree as a heap: ``x[feature] <= threshold`` goes left; leaves hold -1 or 1."""
+
+    features: IntArray
+    thresholds: FloatArray
+    leaves: FloatArray
 
 
 def cut_points(values: FloatArray, weights: FloatArray, max_bins: int) -> FloatArray:
@@ -36,7 +44,17 @@ class Binning:
     """
 
     def __init__(self, X: FloatArray, weights: FloatArray, max_bins: int) -> None:
-        self.cuts = [cut_points(column, weights, max_bins) for column in X.T]
+        self._set([cut_points(column, weights, max_bins) for column in X.T])
+
+    @classmethod
+    def at(cls, cuts: list[FloatArray]) -> Binning:
+        """Features cut at given thresholds."""
+        binning = cls.__new__(cls)
+        binning._set(cuts)
+        return binning
+
+    def _set(self, cuts: list[FloatArray]) -> None:
+        self.cuts = cuts
         # the kernels want features with many bins first
         self.features = np.argsort([-cuts.size for cuts in self.cuts], kind="stable")
         self.n_bins = np.array([self.cuts[f].size + 1 for f in self.features])
@@ -52,3 +70,8 @@ class Binning:
         """The threshold after bin ``cut`` of the g-th feature in ``features``."""
         cuts = self.cuts[self.features[g]]
         return float(cuts[cut]) if cut < cuts.size else np.inf
+
+    def tree(self, nodes: IntArray, leaves: FloatArray) -> Tree:
+        """The tree of nodes that name features in the order of ``features``, and bins."""
+        thresholds = [self.threshold(int(g), int(cut)) for g, cut in nodes]
+        return Tree(self.features[nodes[:, 0]], np.array(thresholds), leaves.copy())

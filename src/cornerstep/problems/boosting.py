@@ -24,6 +24,7 @@ from cornerstep.optimiser.active_set import ActiveSet
 from cornerstep.optimiser.loop import Look, Move
 from cornerstep.optimiser.steps import Exact, OpenLoop
 from cornerstep.problems.boosting_pool import Ensemble, MarginRay, Pool, ShortStep, checked_weights
+from cornerstep.problems.passes import moved_note
 from cornerstep.problems.soft_margin import SoftMargin
 from cornerstep.problems.soft_margin_interior import MasterSolution, Start
 from cornerstep.problems.soft_margin_master import Master, Secondary
@@ -189,6 +190,11 @@ class BoostingSolver:
     def stages(self) -> list[tuple[int, Ensemble]]:
         """Round and ensemble, as the soft margin rose."""
         return self._stages
+
+    @property
+    def note(self) -> str:
+        """For the live display: bytes moved, on a cluster."""
+        return moved_note(getattr(self.learner, "moved", None))
 
     @property
     def point(self) -> Ensemble:

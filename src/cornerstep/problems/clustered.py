@@ -26,7 +26,7 @@ from cornerstep.vectors import FloatArray
 
 _FAN = 8  # sums added at a time on the way to one
 _ATTEMPTS = 10  # at a round, before what stops it is shown
-_STATELESS = ("losses", "uniform")
+_STATELESS = ("losses", "uniform", "envelopes", "moments")
 
 
 def imported() -> Any:

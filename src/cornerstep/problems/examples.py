@@ -143,6 +143,20 @@ class Examples:
         coefficients = coefficients.astype(rows.dtype, copy=False)
         image += rows.T @ coefficients if self.sparse else coefficients.T @ rows
 
+    def moments(self, scales: FloatArray, limit: int) -> FloatArray:
+        """``sum_i s_i x_i x_i'``, or its diagonal if X is sparse or has more features."""
+        if self.sparse:
+            pattern = self.data.indices, self.data.indptr
+            squares = np.square(self.data.data, dtype=np.float64)
+            return sp.csr_array((squares, *pattern), shape=self.data.shape).T @ scales
+        total: Any = 0.0
+        for start in range(0, self.n, _ROWS):
+            some, weights = self.data[start : start + _ROWS], scales[start : start + _ROWS]
+            scaled = some * weights.astype(some.dtype)[:, None]
+            full = self.size <= limit
+            total = total + (scaled.T @ some if full else np.einsum("ij,ij->j", scaled, some))
+        return np.asarray(total, dtype=np.float64)
+
     def weights(self, image: FloatArray) -> FloatArray | None:
         """W with a row per class."""
         if not self.sparse:

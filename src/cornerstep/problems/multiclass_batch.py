@@ -25,7 +25,7 @@ import numpy as np
 
 from cornerstep.optimiser.loop import Look, Move
 from cornerstep.problems.multiclass import MulticlassProblem
-from cornerstep.problems.passes import DualState, LocalRows, Rows, keeps_duals, moved_note, rows_of
+from cornerstep.problems.passes import DualState, LocalRows, Rows, moved_note, rows_of
 from cornerstep.vectors import FloatArray
 
 RULES = ("fw", "fw-open-loop", "projected-gradient")
@@ -37,7 +37,7 @@ def carried(problem: MulticlassProblem, state: DualState, scales: FloatArray) ->
     Where only their image is kept, examples and costs must be the same too and all scales have
     changed by one factor; else there is no such state.
     """
-    if not keeps_duals(problem):
+    if not state.alpha.shape[0]:
         factors = problem.scales / scales
         if np.ptp(factors) > 1e-12 * factors[0]:
             return None
@@ -69,13 +69,17 @@ class BatchDescent:
     ) -> None:
         self.rows = rows_of(problem) if isinstance(problem, MulticlassProblem) else problem
         self.rule = rule
-        nothing = self.rows.nothing()
+        nothing = self._origin()
         self._corner = nothing
         self._radius = math.inf
         if rule == "projected-gradient":
             self._radius = math.sqrt(self.rows.losses(nothing.image))  # |W*|² <= P(0)
         self._gap = 0.0
         self._begin(nothing if state is None else state)
+
+    def _origin(self) -> DualState:
+        """The state of dual points 0."""
+        return self.rows.nothing()
 
     def _begin(self, state: DualState) -> None:
         self.state = state

@@ -53,9 +53,12 @@ class CorrectiveDescent(BatchDescent):
     def __init__(self, problem: MulticlassProblem | Rows, state: DualState | None = None) -> None:
         super().__init__(problem, RULE, state)
         if state is None:
-            self._add(self.rows.uniform())
-            self.state = self.primal = self._correct(0.0)
-            self._point = self._centre = self.state
+            self._start()
+
+    def _start(self) -> None:
+        self._add(self.rows.uniform())
+        self.state = self.primal = self._correct(0.0)
+        self._point = self._centre = self.state
 
     def _begin(self, state: DualState) -> None:
         super()._begin(state)
@@ -95,7 +98,7 @@ class CorrectiveDescent(BatchDescent):
 
     def move(self) -> Move:
         if (self._is_rounded() or self._is_stuck()) and self.rows.refine():
-            self._single(self.rows.nothing())  # what the hull was made of is rounded too
+            self._single(self._origin())  # what the hull was made of is rounded too
             self._add(self.rows.uniform())
             self._value = self._central = np.inf
         else:

@@ -14,7 +14,7 @@ would best be longer than 1 lowers it.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,16 @@ import numpy as np
 from cornerstep.optimiser.loop import Look, Move
 from cornerstep.problems.multiclass_block import POOL
 from cornerstep.problems.partitions import LostDualsError, Reply, Slots, SpreadProblem, state_of
-from cornerstep.problems.passes import PROBES, DualState, Pass, mixture, moved_note, rounding
+from cornerstep.problems.passes import (
+    PROBES,
+    DualState,
+    Envelopes,
+    Pass,
+    metric_of,
+    mixture,
+    moved_note,
+    rounding,
+)
 from cornerstep.vectors import FloatArray
 
 _SWEEPS = 10  # of a round at most; 1 in the first, twice that in the second, and so on
@@ -41,6 +50,7 @@ class SpreadRows:
         self.problem, self.crew = problem, problem.crew
         self._smoothing = problem.shared.smoothing
         shape = problem.empty_image(PROBES if problem.rounded else 0).shape
+        self._moments: FloatArray | None = None
         self._probes: FloatArray = np.random.default_rng(0).standard_normal(shape)
 
     @property
@@ -48,10 +58,11 @@ class SpreadRows:
         """Bytes moved so far."""
         return self.crew.moved
 
-    def nothing(self) -> DualState:
+    def nothing(self, *, kept: bool = True) -> DualState:
         m = self.problem.shared.n_classes
         count = PROBES if self.problem.rounded else 0
-        alpha = Slots([0, 0], np.zeros((2, 2))) if self._smoothing else np.empty((0, m))
+        kept = kept and bool(self._smoothing)
+        alpha = Slots([0, 0], np.zeros((2, 2))) if kept else np.empty((0, m))
         return DualState(self.problem.empty_image(m), 0.0, alpha, np.zeros((m, count)))
 
     def state(self, image: FloatArray, linear: float) -> DualState:
@@ -90,25 +101,43 @@ class SpreadRows:
             alpha = Slots([1, 0], np.diag([reply["square"], 0.0]))
             return state_of(reply, alpha)._replace(steps=state.steps)
 
-    def losses(self, image: FloatArray) -> float:
+    def _reduce(self, task: str, image: FloatArray, **arguments: Any) -> Reply:
+        """A task that needs no dual points."""
         while True:
             try:
-                return float(self.crew.reduce("losses", image)["losses"])
+                return self.crew.reduce(task, image, **arguments)
             except LostDualsError:
                 continue
+
+    def losses(self, image: FloatArray) -> float:
+        return float(self._reduce("losses", image)["losses"])
+
+    def envelopes(self, image: FloatArray, smoothing: float) -> Envelopes:
+        reply = self._reduce("envelopes", image, smoothing=smoothing)
+        alpha = np.empty((0, self.problem.shared.n_classes))
+        return Envelopes(state_of(reply, alpha), *reply["numbers"].tolist())
+
+    def metric(self, factor: float) -> Callable[[FloatArray], FloatArray]:
+        if self._moments is None:
+            image = self.problem.empty_image(self.problem.shared.n_classes)
+            self._moments = self._reduce("moments", image)["moments"]
+        return metric_of(self._moments, factor, self.problem.sparse)
+
+    def dot(self, image: FloatArray, other: FloatArray) -> float:
+        return float(np.vdot(image, other))
 
     def square(self, state: DualState) -> float:
         return float(np.vdot(state.image, state.image))
 
     def ridge(self, alpha: Any) -> float:
-        return self._smoothing * alpha.square() if self._smoothing else 0.0
+        return self._smoothing * alpha.square() if isinstance(alpha, Slots) else 0.0
 
     def uniform(self) -> DualState:
         nothing = self.nothing()
         return state_of(self.problem.crew.reduce("uniform", nothing.image), nothing.alpha)
 
     def inner(self, states: Sequence[DualState], other: DualState) -> FloatArray:
-        if self._smoothing:
+        if isinstance(other.alpha, Slots):
             raise ValueError(
                 "solver='fw-corrective' needs smoothing=0 where rows are spread: the dual points "
                 f"of all its vertices would have to be kept; got smoothing={self._smoothing!r}"

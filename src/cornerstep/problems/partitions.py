@@ -198,6 +198,22 @@ class Partition:
         state = self._batch(problem).uniform()
         return {"image": state.image, "linear": state.linear, "probed": state.probed}
 
+    def envelopes(
+        self, problem: MulticlassProblem, image: FloatArray, *, smoothing: float
+    ) -> Reply:
+        """A pass that smooths the losses."""
+        found = self._batch(problem).envelopes(image, smoothing)
+        state = found.nearest
+        numbers = np.array([found.losses, found.envelopes, found.ridge])
+        return {
+            "image": state.image, "linear": state.linear, "probed": state.probed,
+            "numbers": numbers,
+        }  # fmt: skip
+
+    def moments(self, problem: MulticlassProblem, image: FloatArray) -> Reply:
+        """``sum_i s_i x_i x_i'``, or its diagonal."""
+        return {"moments": self._batch(problem).moments()}
+
     def losses(self, problem: MulticlassProblem, image: FloatArray) -> Reply:
         """``sum s_i Phi_mu`` in float64."""
         return {"losses": problem.losses(image)}

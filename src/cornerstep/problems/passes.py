@@ -22,9 +22,11 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from cornerstep.kernels import multiclass as kernels
+from cornerstep.problems.examples import Examples
 from cornerstep.problems.multiclass import MulticlassProblem
 from cornerstep.vectors import FloatArray
 
+FEATURES = 4096  # up to which sums of x_i x_i' are formed
 PROBES, SAFETY = 16, 5.0  # vectors q, and the multiple of the error that they measure
 
 
@@ -82,6 +84,15 @@ class Pass(NamedTuple):
     vertex_losses: float  # sum s_i Phi(W'x_i + mu alpha_i), where Frank-Wolfe looks for vertices
 
 
+class Envelopes(NamedTuple):
+    """What a pass that smooths the losses gives back."""
+
+    nearest: DualState  # the dual points that attain the envelopes; they are not kept themselves
+    losses: float  # sum s_i Phi(W'x_i)
+    envelopes: float  # sum s_i Phi_mu(W'x_i)
+    ridge: float  # sum s_i |alpha_i|²
+
+
 class Rows(Protocol):
     """Who holds the rows, as the batch methods see it."""
 
@@ -89,8 +100,8 @@ class Rows(Protocol):
     def moved(self) -> int | None:
         """Bytes moved between machines so far; None on one machine."""
 
-    def nothing(self) -> DualState:
-        """The state of dual points 0."""
+    def nothing(self, *, kept: bool = True) -> DualState:
+        """The state of dual points 0, which are not kept themselves if ``kept`` is false."""
 
     def uniform(self) -> DualState:
         """The state of ``beta_j = R/m`` for all classes, with ``R = sum rho``: where none is wrong.
@@ -105,14 +116,26 @@ class Rows(Protocol):
         dual point that attains the envelope at ``W'x_i``.
         """
 
+    def envelopes(self, image: Any, smoothing: float) -> Envelopes:
+        """A pass that smooths the losses by as much as it is told."""
+
+    def metric(self, factor: float) -> Callable[[Any], Any]:
+        """What multiplies images by the inverse of ``I + factor sum_i s_i x_i x_i'``.
+
+        With many features only the diagonal of the sum is used.
+        """
+
     def losses(self, image: Any) -> float:
         """``sum_i s_i Phi_mu(W'x_i)`` from the data, in float64."""
+
+    def dot(self, image: Any, other: Any) -> float:
+        """``<W, W'>`` of two images."""
 
     def square(self, state: DualState) -> float:
         """``|W|²``."""
 
     def ridge(self, alpha: Any) -> float:
-        """``mu sum_i s_i |alpha_i|²``."""
+        """``mu sum_i s_i |alpha_i|²``; 0 where dual points are not kept."""
 
     def inner(self, states: Sequence[DualState], other: DualState) -> FloatArray:
         """``<W, W'> + mu sum_i s_i <alpha_i, alpha_i'>`` of each state with another."""
@@ -165,9 +188,9 @@ def rounding(state: DualState, probes: FloatArray, sparse: bool) -> float:
 class Gathering:
     """Dual points, block after block, on the way to their state."""
 
-    def __init__(self, problem: MulticlassProblem, probes: Probes) -> None:
+    def __init__(self, problem: MulticlassProblem, probes: Probes, *, kept: bool = True) -> None:
         self.problem, self.probes = problem, probes
-        n = problem.examples.n if keeps_duals(problem) else 0
+        n = problem.examples.n if kept and keeps_duals(problem) else 0
         self.alpha = np.zeros((n, problem.n_classes))
         self.image = problem.examples.empty_image(problem.n_classes)
         self.probed = np.zeros((problem.n_classes, probes.products.shape[1]))
@@ -200,9 +223,10 @@ class LocalRows:
     def __init__(self, problem: MulticlassProblem) -> None:
         self.problem = problem
         self._probes = Probes(problem)
+        self._moments: FloatArray | None = None
 
-    def nothing(self) -> DualState:
-        return Gathering(self.problem, self._probes).state()
+    def nothing(self, *, kept: bool = True) -> DualState:
+        return Gathering(self.problem, self._probes, kept=kept).state()
 
     def gathered(self, alpha: FloatArray) -> DualState:
         """The state of these dual points, from the data."""
@@ -258,8 +282,41 @@ class LocalRows:
         losses = losses if problem.smoothing else vertex_losses
         return Pass(primal, state, gathering.state(), losses, vertex_losses)
 
+    def envelopes(self, image: FloatArray, smoothing: float) -> Envelopes:
+        problem, examples = self.problem, self.problem.examples
+        gathering = Gathering(problem, self._probes, kept=False)
+        losses = envelopes = ridge = 0.0
+        for block in problem.blocks():
+            scores = examples.scores(block, image)
+            loss, labels = problem.loss.rows(block), problem.labels[block]
+            scales = problem.scales[block]
+            alpha = loss.dual_point(scores, labels, smoothing)
+            deltas = loss.deltas(labels, problem.n_classes)
+            weight = scales[:, None] * alpha
+            squares = float(np.vdot(weight, alpha))
+            losses += float(scales @ loss.value(scores, labels))
+            envelopes -= float(np.vdot(weight, scores + deltas)) + 0.5 * smoothing * squares
+            ridge += squares
+            gathering.linear -= float(np.vdot(weight, deltas))
+            gathering.add(block, alpha)
+        return Envelopes(gathering.state(), losses, envelopes, ridge)
+
+    def metric(self, factor: float) -> Callable[[FloatArray], FloatArray]:
+        if self._moments is None:
+            self._moments = self.moments()
+        return metric_of(self._moments, factor, self.problem.examples.sparse)
+
+    def moments(self) -> FloatArray:
+        """``sum_i s_i x_i x_i'``, or its diagonal where that is too large."""
+        examples = self.problem.examples
+        assert isinstance(examples, Examples)
+        return examples.moments(self.problem.scales, FEATURES)
+
     def losses(self, image: FloatArray) -> float:
         return self.problem.losses(image)
+
+    def dot(self, image: FloatArray, other: FloatArray) -> float:
+        return float(np.vdot(image, other))
 
     def square(self, state: DualState) -> float:
         if self.problem.examples.kernel:
@@ -267,18 +324,19 @@ class LocalRows:
         return float(np.vdot(state.image, state.image))
 
     def ridge(self, alpha: FloatArray) -> float:
-        if not self.problem.smoothing:
+        if not (self.problem.smoothing and alpha.shape[0]):
             return 0.0
         return self.problem.smoothing * float(self.problem.scales @ (alpha**2).sum(axis=1))
 
     def inner(self, states: Sequence[DualState], other: DualState) -> FloatArray:
         problem = self.problem
-        weighted = problem.scales[:, None] * other.alpha if keeps_duals(problem) else other.alpha
+        kept = bool(other.alpha.shape[0])
+        weighted = problem.scales[:, None] * other.alpha if kept else other.alpha
         image = weighted.T if problem.examples.kernel else other.image
         out = np.empty(len(states))
         for k, state in enumerate(states):
             out[k] = np.vdot(state.image, image)
-            if problem.smoothing:
+            if problem.smoothing and kept:
                 out[k] += problem.smoothing * np.vdot(state.alpha, weighted)
         return out
 
@@ -292,7 +350,19 @@ class LocalRows:
         return False
 
     def coefficients(self, state: DualState) -> FloatArray | None:
-        return self.problem.scales[:, None] * state.alpha if keeps_duals(self.problem) else None
+        return self.problem.scales[:, None] * state.alpha if state.alpha.shape[0] else None
+
+
+def metric_of(
+    moments: FloatArray, factor: float, sparse: bool
+) -> Callable[[FloatArray], FloatArray]:
+    """What multiplies images by the inverse of ``I + factor moments``, a matrix or a diagonal."""
+    if moments.ndim == 1:
+        shrink = 1.0 / (1.0 + factor * moments)
+        shrink = shrink[:, None] if sparse else shrink
+        return lambda image: image * shrink
+    inverse = np.linalg.inv(np.eye(moments.shape[0]) + factor * moments)
+    return lambda image: image @ inverse
 
 
 def rows_of(problem: MulticlassProblem) -> Rows:

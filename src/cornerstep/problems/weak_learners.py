@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from cornerstep.kernels import trees as kernels
-from cornerstep.problems.binning import Binning
+from cornerstep.problems.binning import Binning, Tree
 from cornerstep.vectors import FloatArray, IntArray
 
 _TOGETHER = 64  # hypotheses evaluated at once
@@ -58,16 +58,11 @@ class WeakLearner(Protocol):
         """``sum_j w_j y_i h_j(x_i)`` recomputed from the data."""
 
 
-class Tree(NamedTuple):
-    """A complete tree as a heap: ``x[feature] <= threshold`` goes left; leaves hold -1 or 1."""
-
-    features: IntArray
-    thresholds: FloatArray
-    leaves: FloatArray
-
-
-def evaluate(hypotheses: Sequence[Any], X: FloatArray) -> FloatArray:
+def evaluate(hypotheses: Sequence[Any], X: Any) -> FloatArray:
     """``h(x_i)``, one row a hypothesis: trees, or objects that answer ``values(X)``."""
+    if not isinstance(X, np.ndarray):  # on a cluster
+        found: FloatArray = X.evaluate(hypotheses)
+        return found
     return _evaluate(hypotheses, X, np.ascontiguousarray(X.T))
 
 
@@ -163,7 +158,7 @@ class TreeLearner:
         margins *= self.labels
         found = margins @ distribution
         order = np.argsort(-found, kind="stable")
-        chosen = [self._tree(*grown[k]) for k in order]
+        chosen = [self.binning.tree(*grown[k]) for k in order]
         return Answer(float(found[order[0]]), chosen, margins[order], complete)
 
     def _search(self, signed: FloatArray, depth: int) -> tuple[FloatArray, IntArray, FloatArray]:
@@ -257,11 +252,6 @@ class TreeLearner:
                 start = 4 * n - 1 + leaf * n
                 heap[start : start + n] = part[n - 1 : 2 * n - 1]
         return heap, values
-
-    def _tree(self, nodes: IntArray, leaves: FloatArray) -> Tree:
-        features = self.binning.features[nodes[:, 0]]
-        thresholds = [self.binning.threshold(int(g), int(cut)) for g, cut in nodes]
-        return Tree(features, np.array(thresholds), leaves.copy())
 
     def margins(self, hypotheses: Sequence[Any]) -> FloatArray:
         return evaluate(hypotheses, self.X) * self.labels

@@ -1,0 +1,182 @@
+"""Exact trees for boosting on the workers of a Dask cluster.
+
+Rows and their bins stay on the workers.  A search sends each chunk its part of the distribution and
+brings back one sum: for stumps the histogram of every feature, for trees of depth 2 the histograms
+of every feature within every bin of every root, ``(F B)²`` numbers, from which the best tree for
+each root follows without a further look at the rows.  A second round evaluates the trees found; its
+answers, a byte an example and tree, are all that the client sees of the examples, beside their
+labels and weights: the masters of boosting work on such vectors.
+
+Workers keep nothing that cannot be made again from the rows: one that dies costs time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from cornerstep.kernels import trees as kernels
+from cornerstep.problems.binning import Binning, Tree, cut_points
+from cornerstep.problems.clustered import _attempted, _total, _tree_sum
+from cornerstep.problems.partitions import Reply
+from cornerstep.problems.weak_learners import Answer, evaluate
+from cornerstep.vectors import FloatArray, IntArray
+
+_ANSWERS = 20  # trees of a search that are evaluated
+_ENTRIES = 2**25  # numbers in the tables of a search
+_DISTINCT = 2**16  # values of a feature that a chunk tells of: with more, those at quantiles
+
+
+class SpreadColumns:
+    """Examples whose features are on the workers, as boosting sees them.
+
+    Parameters
+    ----------
+    client : distributed Client
+    chunks : list of futures
+        Matrices.
+    counts : array of int
+        Their rows.
+    n_features : int
+    """
+
+    def __init__(self, client: Any, chunks: list[Any], counts: IntArray, n_features: int) -> None:
+        self.client, self.chunks, self.moved = client, chunks, 0
+        self.ends = np.cumsum(counts)
+        self.shape = int(self.ends[-1]), n_features
+
+    def __getitem__(self, rows: IntArray) -> SpreadColumns:
+        if rows.size != self.shape[0]:
+            raise ValueError(
+                "sample_weight times class_weight must be positive for all rows of a Dask array: "
+                "leave out those without weight"
+            )
+        return self
+
+    def parts(self, vector: FloatArray) -> list[FloatArray]:
+        """A vector over the examples, cut as the chunks are."""
+        self.moved += vector.nbytes
+        return np.split(vector, self.ends[:-1])
+
+    def evaluate(self, hypotheses: Sequence[Any]) -> FloatArray:
+        """``h(x_i)``, one row a tree; leaves must be small whole numbers."""
+
+        def ask() -> Any:
+            submit = self.client.submit
+            found = [submit(_values, part, hypotheses, pure=False) for part in self.chunks]
+            return np.concatenate(self.client.gather(found), axis=1)
+
+        values = _attempted(ask)
+        self.moved += values.nbytes
+        return np.asarray(values, dtype=np.float64)
+
+    def binning(self, weights: FloatArray, max_bins: int) -> Binning:
+        """Bins at the thresholds that one machine would take, up to quantiles of large chunks."""
+        cuts = []
+        parts = self.parts(weights)
+        for f in range(self.shape[1]):
+
+            def ask(f: int = f) -> Any:
+                pairs = zip(self.chunks, parts, strict=True)
+                found = [self.client.submit(_distinct, *pair, f, pure=False) for pair in pairs]
+                return self.client.gather(found)
+
+            told = _attempted(ask)
+            values, shares = (np.concatenate(part) for part in zip(*told, strict=True))
+            self.moved += values.nbytes + shares.nbytes
+            cuts.append(cut_points(values, shares, max_bins))
+        return Binning.at(cuts)
+
+
+class SpreadTreeLearner:
+    """What :class:`~cornerstep.problems.weak_learners.TreeLearner` does, on the workers.
+
+    Parameters
+    ----------
+    columns : SpreadColumns
+    labels : array of -1 and 1
+    binning : Binning
+    max_depth : int
+        1 or 2.
+    """
+
+    exact = True
+
+    def __init__(
+        self, columns: SpreadColumns, labels: FloatArray, binning: Binning, max_depth: int
+    ) -> None:
+        self.columns, self.labels, self.binning = columns, labels, binning
+        self.max_depth = max_depth
+        n_bins = binning.n_bins
+        most = int((_ENTRIES ** (1 / max_depth)) // n_bins.size)
+        if n_bins.max() > most:
+            raise ValueError(
+                f"max_bins must be at most {most} for {n_bins.size} features on a cluster, where "
+                f"tables of pairs of bins are summed up; got {n_bins.max()} bins"
+            )
+        self._width = np.array([int((n_bins > b).sum()) for b in range(n_bins.max())])
+        submit = columns.client.submit
+        self._bins = [submit(_binned, part, binning, pure=False) for part in columns.chunks]
+
+    @property
+    def moved(self) -> int:
+        """Bytes moved so far."""
+        return self.columns.moved
+
+    def query(self, distribution: FloatArray) -> Answer:
+        signed = distribution * self.labels
+        table = _attempted(lambda: self._tables(signed))
+        if self.max_depth == 1:
+            edges, nodes, leaves = kernels.stumps_of(table, self.binning.n_bins)
+        else:
+            edges, nodes, leaves = kernels.trees_of(table, self.binning.n_bins, self._width)
+        best = np.argsort(-edges, kind="stable")[:_ANSWERS]
+        trees = [self.binning.tree(nodes[k], leaves[k]) for k in best]
+        margins = self.margins(trees)
+        found = margins @ distribution
+        order = np.argsort(-found, kind="stable")
+        return Answer(float(found[order[0]]), [trees[k] for k in order], margins[order])
+
+    propose = query
+
+    def _tables(self, signed: FloatArray) -> npt.NDArray[Any]:
+        columns, slots = self.columns, self._width.size
+        pairs = zip(self._bins, columns.parts(signed), strict=True)
+        submit = columns.client.submit
+        replies = [submit(_table, *pair, slots, self.max_depth, pure=False) for pair in pairs]
+        table = np.asarray(_tree_sum(columns.client, replies, _total)["table"])
+        columns.moved += table.nbytes * len(replies)
+        return table
+
+    def margins(self, hypotheses: Sequence[Any]) -> FloatArray:
+        return self.columns.evaluate(hypotheses) * self.labels
+
+    def image(self, hypotheses: Sequence[Any], weights: FloatArray) -> FloatArray:
+        return weights @ self.margins(hypotheses)
+
+
+def _values(X: FloatArray, hypotheses: Sequence[Tree]) -> npt.NDArray[np.int8]:
+    return evaluate(hypotheses, X).astype(np.int8)
+
+
+def _binned(X: FloatArray, binning: Binning) -> npt.NDArray[Any]:
+    return binning.transform(X)
+
+
+def _table(bins: npt.NDArray[Any], signed: FloatArray, slots: int, depth: int) -> Reply:
+    histograms = kernels.histograms if depth == 1 else kernels.histograms_of_roots
+    return {"table": histograms(bins, signed, slots)}
+
+
+def _distinct(X: FloatArray, weights: FloatArray, f: int) -> tuple[FloatArray, FloatArray]:
+    """The values of a feature, with the weight of each; of too many those at quantiles."""
+    values, where = np.unique(X[:, f], return_inverse=True)
+    shares: FloatArray = np.bincount(where, weights=weights).astype(np.float64)
+    if values.size > _DISTINCT:
+        chosen = np.linspace(0, values.size - 1, _DISTINCT).astype(np.int64)
+        shares = np.diff(np.cumsum(shares)[chosen], prepend=0.0)
+        values = values[chosen]
+    return values, shares
