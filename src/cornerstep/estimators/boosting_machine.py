@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from cornerstep.kernels import trees as kernels
 from cornerstep.optimiser.loop import Stopping, run
 from cornerstep.optimiser.result import Status, Trace
 from cornerstep.problems.binning import Binning, Tree
@@ -21,6 +20,7 @@ from cornerstep.problems.weak_learners import (
     WeakLearner,
     combine,
     evaluate,
+    leaf_sums,
 )
 from cornerstep.vectors import FloatArray, IntArray
 
@@ -61,13 +61,12 @@ class Machine:
         """
         total = np.zeros(X.shape[1])
         if all(isinstance(hypothesis, Tree) for hypothesis in self.hypotheses):
-            columns = np.ascontiguousarray(X.T)
             by_size: dict[int, list[int]] = {}
             for k, tree in enumerate(self.hypotheses):
                 by_size.setdefault(tree.leaves.size, []).append(k)
             for members in by_size.values():
                 trees = [self.hypotheses[k] for k in members]
-                total += _gains(trees, self.weights[members], columns, signed)
+                total += _gains(trees, self.weights[members], X, signed)
         else:
             for hypothesis, weight in zip(self.hypotheses, self.weights, strict=True):
                 told = getattr(hypothesis.estimator, "feature_importances_", None)
@@ -78,13 +77,13 @@ class Machine:
 
 
 def _gains(
-    trees: Sequence[Tree], weights: FloatArray, columns: FloatArray, signed: FloatArray
+    trees: Sequence[Tree], weights: FloatArray, X: FloatArray, signed: FloatArray
 ) -> FloatArray:
     """The weighted rises of ``sum |signed weight of a part|`` by the splits on each feature."""
     features = np.array([tree.features for tree in trees])
     thresholds = np.array([tree.thresholds for tree in trees])
-    sums = kernels.leaf_sums(columns, features, thresholds, signed)
-    gains = np.zeros(len(columns))
+    sums = leaf_sums(features, thresholds, X, signed)
+    gains = np.zeros(X.shape[1])
     level = sums.shape[1] // 2
     while level:
         pairs = sums.reshape(len(trees), level, 2)

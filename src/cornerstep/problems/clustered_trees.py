@@ -22,7 +22,7 @@ from cornerstep.kernels import trees as kernels
 from cornerstep.problems.binning import Binning, Tree, cut_points
 from cornerstep.problems.clustered import _attempted, _total, _tree_sum
 from cornerstep.problems.partitions import Reply
-from cornerstep.problems.weak_learners import Answer, evaluate
+from cornerstep.problems.weak_learners import Answer, combine, evaluate, leaf_sums
 from cornerstep.vectors import FloatArray, IntArray
 
 _ANSWERS = 20  # trees of a search that are evaluated
@@ -72,6 +72,24 @@ class SpreadColumns:
         values = _attempted(ask)
         self.moved += values.nbytes
         return np.asarray(values, dtype=np.float64)
+
+    def leaf_sums(
+        self, features: IntArray, thresholds: FloatArray, signed: FloatArray
+    ) -> FloatArray:
+        """The sums of ``signed`` over the examples in each leaf, one row a tree."""
+        parts = self.parts(signed)
+
+        def ask() -> Any:
+            submit = self.client.submit
+            replies = [
+                submit(_sums, features, thresholds, *pair, pure=False)
+                for pair in zip(self.chunks, parts, strict=True)
+            ]
+            return _tree_sum(self.client, replies, _total)["sums"]
+
+        sums = np.asarray(_attempted(ask))
+        self.moved += sums.nbytes * len(parts)
+        return sums
 
     def binning(self, weights: FloatArray, max_bins: int) -> Binning:
         """Bins at the thresholds that one machine would take, up to quantiles of large chunks."""
@@ -155,11 +173,15 @@ class SpreadTreeLearner:
         return self.columns.evaluate(hypotheses) * self.labels
 
     def image(self, hypotheses: Sequence[Any], weights: FloatArray) -> FloatArray:
-        return weights @ self.margins(hypotheses)
+        return combine(hypotheses, weights, self.columns) * self.labels
 
 
 def _values(X: FloatArray, hypotheses: Sequence[Tree]) -> npt.NDArray[np.int8]:
     return evaluate(hypotheses, X).astype(np.int8)
+
+
+def _sums(features: IntArray, thresholds: FloatArray, X: FloatArray, signed: FloatArray) -> Reply:
+    return {"sums": leaf_sums(features, thresholds, X, signed)}
 
 
 def _binned(X: FloatArray, binning: Binning) -> npt.NDArray[Any]:

@@ -66,17 +66,27 @@ def evaluate(hypotheses: Sequence[Any], X: Any) -> FloatArray:
     return _evaluate(hypotheses, X, np.ascontiguousarray(X.T))
 
 
-def combine(hypotheses: Sequence[Any], weights: FloatArray, X: FloatArray) -> FloatArray:
+def combine(hypotheses: Sequence[Any], weights: FloatArray, X: Any) -> FloatArray:
     """``sum_j w_j h_j(x_i)``, a few hypotheses at a time."""
     total = np.zeros(X.shape[0])
-    columns = np.ascontiguousarray(X.T)
+    here = isinstance(X, np.ndarray)  # otherwise on a cluster
+    columns = np.ascontiguousarray(X.T) if here else None
     for k in range(0, len(hypotheses), _TOGETHER):
         some = slice(k, k + _TOGETHER)
-        total += weights[some] @ _evaluate(hypotheses[some], X, columns)
+        values = _evaluate(hypotheses[some], X, columns) if here else X.evaluate(hypotheses[some])
+        total += weights[some] @ values
     return total
 
 
-def _evaluate(hypotheses: Sequence[Any], X: FloatArray, columns: FloatArray) -> FloatArray:
+def leaf_sums(features: IntArray, thresholds: FloatArray, X: Any, signed: FloatArray) -> FloatArray:
+    """The sums of ``signed`` over the examples in each leaf, one row a tree of the same depth."""
+    if not isinstance(X, np.ndarray):  # on a cluster
+        found: FloatArray = X.leaf_sums(features, thresholds, signed)
+        return found
+    return kernels.leaf_sums(np.ascontiguousarray(X.T), features, thresholds, signed)
+
+
+def _evaluate(hypotheses: Sequence[Any], X: FloatArray, columns: Any) -> FloatArray:
     out = np.empty((len(hypotheses), X.shape[0]))
     by_size: dict[int, list[int]] = {}
     for k, hypothesis in enumerate(hypotheses):
