@@ -201,7 +201,8 @@ def test_fused_projections(seed):
     """The kernel on a GPU: dual points, and the four sums over them."""
     torch, device = _torch(), _device()
     pytest.importorskip("triton")
-    from cornerstep.problems.array_rows import ArrayExamples, ArrayProblem, nearest_points
+    from cornerstep.problems.array_points import nearest_points
+    from cornerstep.problems.array_rows import ArrayExamples, ArrayProblem
 
     loss, scores, labels, smoothing = _equal_weights(seed)
     n, m = scores.shape
