@@ -12,7 +12,7 @@ from sklearn.datasets import load_digits
 
 from cornerstep import MulticlassSVC, certify, load, save
 from cornerstep.arrays import is_foreign, to_numpy
-from cornerstep.losses import WeightedTopK, WeightedUsunier
+from cornerstep.losses import TopK, Usunier, WeightedTopK, WeightedUsunier
 from cornerstep.problems.array_losses import ArrayLoss
 from multiclass_problems import LOSS_KINDS, draw, optimum
 
@@ -172,6 +172,53 @@ def test_losses_and_projections_as_array_code(family, library):
             assert np.isfinite(loss.conjugate(-np.asarray(alpha), labels)).all()
             expected = loss.dual_point(scores, labels, smoothing)
             np.testing.assert_allclose(np.asarray(alpha), expected, atol=1e-7)
+
+
+def _equal_weights(seed):
+    """A loss with equal weights, scores (some with ties), labels, and a smoothing."""
+    rng = np.random.default_rng(seed)
+    m = int(rng.integers(3, 90))
+    loss = (TopK, Usunier)[seed % 2](int(rng.integers(1, min(m, 8))))
+    scores = rng.standard_normal((8, m)) * rng.choice([0.01, 0.1, 1.0, 10.0, 1e3])
+    if seed % 3 == 0:
+        scores = np.round(2 * scores) / 2
+    return loss, scores, rng.integers(0, m, 8), float(rng.choice([1e-3, 0.05, 1.0, 10.0]))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_projections_for_equal_weights(seed):
+    import array_api_compat.numpy as xp
+
+    loss, scores, labels, smoothing = _equal_weights(seed)
+    ours = ArrayLoss(loss, xp, scores, scores.shape[1])
+    alpha = ours.project(-scores / smoothing, labels)
+    np.testing.assert_allclose(alpha, loss.project(-scores / smoothing, labels), atol=1e-10)
+    assert np.isfinite(loss.conjugate(-alpha, labels, 1e-12)).all()
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_fused_projections(seed):
+    """The kernel on a GPU: dual points, and the four sums over them."""
+    torch, device = _torch(), _device()
+    pytest.importorskip("triton")
+    from cornerstep.problems.array_points import nearest_points
+    from cornerstep.problems.array_rows import ArrayExamples, ArrayProblem
+
+    loss, scores, labels, smoothing = _equal_weights(seed)
+    n, m = scores.shape
+    scales = torch.linspace(0.5, 1.5, n, dtype=torch.float64, device=device)
+    examples = ArrayExamples(torch.zeros((n, 2), dtype=torch.float64, device=device))
+    problem = ArrayProblem(examples, torch.tensor(labels, device=device), m, loss, scales)
+    find = nearest_points(problem)
+    numbers, points, _ = find(slice(0, n), torch.tensor(scores, device=device), smoothing)
+    alpha = (points * problem.largest / scales[:, None]).cpu().numpy()
+    expected, s = loss.dual_point(scores, labels, smoothing), scales.cpu().numpy()
+    np.testing.assert_allclose(alpha, expected, atol=1e-10)
+    deltas = loss.deltas(labels, m)
+    z = scores - scores[np.arange(n), labels][:, None] + deltas
+    sums = [-(expected * deltas).sum(1), -(expected * z).sum(1), (expected**2).sum(1)]
+    wanted = [s @ part for part in (loss.value(scores, labels), *sums)]
+    np.testing.assert_allclose(numbers.cpu().numpy(), wanted, rtol=1e-8, atol=1e-9)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,134 @@
+"""What is found from a block of scores: its vertices, or the dual points nearest to them.
+
+By array-API code (:mod:`cornerstep.problems.array_losses`), or on a GPU by fused kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from cornerstep.arrays import has_triton, is_short, on_gpu
+
+if TYPE_CHECKING:
+    from cornerstep.problems.array_rows import ArrayProblem
+
+Corners = Callable[[slice, Any, Any, Any], tuple[Any, Any, Any, Any]]
+
+
+def fused_corners(problem: ArrayProblem) -> Corners:
+    """What finds the vertices of a block: the fused kernel where it can run, else array-API code.
+
+    Takes the block, its scores (which may be overwritten), its products with the probes and what
+    these have summed up to; gives back ``s_i Phi``, ``s_i <Delta_i, beta_i>``, ``s_i u_i / unit``
+    and the new sums.
+    """
+    if on_gpu(problem.examples.data) and has_triton():
+        from cornerstep.kernels.multiclass_triton import LONGEST
+
+        if problem.loss.rho.size <= LONGEST:
+            return _on_gpu(problem)
+    return _by_arrays(problem)
+
+
+Nearest = Callable[[slice, Any, float], tuple[Any, Any, Any]]
+
+
+def nearest_points(problem: ArrayProblem) -> Nearest:
+    """What finds the dual points that attain the envelopes of a block.
+
+    Takes the block, its scores (which may be overwritten) and mu; gives back the sums of
+    ``s_i Phi``, ``s_i <Delta_i, beta_i>``, ``s_i <beta_i, z_i>`` and ``s_i |alpha_i|²``, and
+    ``s_i alpha_i / max s`` in the precision of products and in float64.
+    """
+    xp, losses = problem.examples.xp, problem.losses
+    if on_gpu(problem.examples.data) and has_triton() and losses.equal:
+        from cornerstep.kernels.envelope_triton import LONGEST
+
+        if problem.loss.rho.size <= LONGEST:
+            return _nearest_on_gpu(problem)
+
+    def find(block: slice, scores: Any, smoothing: float) -> tuple[Any, Any, Any]:
+        labels, scales = problem.labels[block], problem.scales[block]
+        scores = xp.astype(scores, xp.float64)
+        deltas = losses.deltas(block, labels, xp.float64)
+        _, alpha = losses.envelopes(scores, labels, deltas, smoothing)
+        margins = losses.margins(scores, labels, deltas)
+        sums = [
+            losses.values(scores, labels, deltas),
+            -xp.sum(alpha * deltas, axis=1),
+            -xp.sum(alpha * margins, axis=1),
+            xp.sum(alpha * alpha, axis=1),
+        ]
+        numbers = xp.stack([xp.sum(scales * part) for part in sums])
+        coefficients = (scales / problem.largest)[:, None] * alpha
+        return numbers, coefficients, coefficients
+
+    return find
+
+
+def _nearest_on_gpu(problem: ArrayProblem) -> Nearest:
+    import torch
+
+    from cornerstep.kernels.envelope_triton import nearest
+
+    loss, examples = problem.losses, problem.examples
+    mode = 0 if loss.costs is None else 2 if problem.loss.per_example else 1
+    nothing = examples.data.new_empty((0, 0), dtype=torch.float64)
+    constants = torch.tensor([0.0, loss.weights[0], problem.largest], dtype=torch.float64)
+    constants = constants.to(examples.data.device)
+
+    def find(block: slice, scores: Any, smoothing: float) -> tuple[Any, Any, Any]:
+        labels, scales = problem.labels[block], problem.scales[block]
+        costs = nothing if loss.costs is None else loss.costs[block] if mode == 2 else loss.costs
+        constants[0].fill_(smoothing)
+        numbers = scales.new_empty((len(labels), 4))
+        exact = nothing if examples.double else scores.new_empty(scores.shape, dtype=torch.float64)
+        nearest(
+            scores, labels, scales, costs, mode, constants, len(loss.weights), loss.whole,
+            exact, numbers,
+        )  # fmt: skip
+        return numbers.sum(0), scores, scores if examples.double else exact
+
+    return find
+
+
+def _by_arrays(problem: ArrayProblem) -> Corners:
+    xp, losses = problem.examples.xp, problem.losses
+
+    def find(block: slice, scores: Any, products: Any, probed: Any) -> tuple[Any, Any, Any, Any]:
+        labels, scales = problem.labels[block], problem.scales[block]
+        deltas = losses.deltas(block, labels, scores.dtype)
+        values, linear, points = losses.corners(scores, labels, deltas)
+        points = xp.astype(points, xp.float64)
+        coefficients = (scales / problem.unit)[:, None] * points
+        sums = xp.permute_dims(scales[:, None] * points, (1, 0)) @ products
+        values, linear = xp.astype(values, xp.float64), xp.astype(linear, xp.float64)
+        return scales * values, scales * linear, coefficients, probed + sums
+
+    return find
+
+
+def _on_gpu(problem: ArrayProblem) -> Corners:
+    import torch
+
+    from cornerstep.kernels.multiclass_triton import corners
+
+    loss, data = problem.losses, problem.examples.data
+    nothing = data.new_empty((0, 0), dtype=torch.float64)
+    mode = 0 if loss.costs is None else 2 if problem.loss.per_example else 1
+
+    def find(block: slice, scores: Any, products: Any, probed: Any) -> tuple[Any, Any, Any, Any]:
+        labels, scales = problem.labels[block], problem.scales[block]
+        costs = nothing if loss.costs is None else loss.costs[block] if mode == 2 else loss.costs
+        values, linear = torch.empty_like(scales), torch.empty_like(scales)
+        out = scores
+        if is_short(data) and problem.short:
+            out = torch.empty_like(scores, dtype=data.dtype)
+        corners(
+            scores, out, labels, scales, costs, mode, loss.rho, loss.whole, problem.unit,
+            products, probed, values, linear,
+        )  # fmt: skip
+        return values, linear, out, probed
+
+    return find
