@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from numbers import Integral
 from typing import Any
 
@@ -31,6 +32,7 @@ from cornerstep.losses import Loss
 from cornerstep.optimiser.loop import Outcome, Stopping, run
 from cornerstep.optimiser.result import Status
 from cornerstep.problems.array_rows import ArrayProblem
+from cornerstep.problems.blas_threads import one_blas_thread
 from cornerstep.problems.examples import Examples, KernelExamples, with_constant
 from cornerstep.problems.multiclass import MulticlassProblem
 from cornerstep.problems.partitions import SpreadProblem
@@ -38,6 +40,18 @@ from cornerstep.streaming import Rows, as_rows, is_dask, labels_of
 from cornerstep.vectors import FloatArray
 
 Problem = MulticlassProblem | SpreadProblem | ArrayProblem
+
+
+_SMALL_PRODUCT = 2**23  # multiply-adds of X W that threads of BLAS would only slow down
+
+
+def _threads_for(problem: Problem) -> AbstractContextManager[Any]:
+    """A context with one thread of BLAS where its products are small."""
+    if isinstance(problem, MulticlassProblem):
+        examples = problem.examples
+        if examples.n * examples.size * problem.n_classes <= _SMALL_PRODUCT:
+            return one_blas_thread()
+    return nullcontext()
 
 
 class MulticlassSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
@@ -302,13 +316,14 @@ class MulticlassSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
         try:
             if self.checkpoint is not None:
                 keeper = Checkpoint(self.checkpoint, solver, checkpoint_signature(problem, name))
-            outcome = run(
-                solver,
-                stopping,
-                callback=keeper,
-                verbose=self.verbose,
-                title=f"MulticlassSVC, {name}",
-            )
+            with _threads_for(problem):
+                outcome = run(
+                    solver,
+                    stopping,
+                    callback=keeper,
+                    verbose=self.verbose,
+                    title=f"MulticlassSVC, {name}",
+                )
             if keeper is not None:
                 keeper.write()
         finally:
