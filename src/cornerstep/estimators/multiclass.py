@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
 from numbers import Integral
 from typing import Any
 
@@ -13,45 +12,26 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cornerstep.arrays import is_foreign, to_numpy
-from cornerstep.checkpoints import Checkpoint
 from cornerstep.display import ClassifierDisplay
 from cornerstep.estimators.kernels import Kernel, gamma_value
 from cornerstep.estimators.multiclass_input import (
     check_parameters,
-    checkpoint_signature,
     given_loss,
-    signature_of,
     threads,
 )
+from cornerstep.estimators.multiclass_run import Problem, train
 from cornerstep.estimators.targets import classes_and_labels, example_weights
 from cornerstep.losses import Loss
-from cornerstep.optimiser.loop import Outcome, Stopping, run
+from cornerstep.optimiser.loop import Outcome
 from cornerstep.optimiser.result import Status
 from cornerstep.problems.array_rows import ArrayProblem
-from cornerstep.problems.blas_threads import one_blas_thread
 from cornerstep.problems.examples import Examples, KernelExamples, with_constant
 from cornerstep.problems.multiclass import MulticlassProblem
-from cornerstep.problems.partitions import SpreadProblem
 from cornerstep.streaming import Rows, as_rows, is_dask, labels_of
 from cornerstep.vectors import FloatArray
-
-Problem = MulticlassProblem | SpreadProblem | ArrayProblem
-
-
-_SMALL_PRODUCT = 2**23  # multiply-adds of X W that threads of BLAS would only slow down
-
-
-def _threads_for(problem: Problem) -> AbstractContextManager[Any]:
-    """A context with one thread of BLAS where its products are small."""
-    if isinstance(problem, MulticlassProblem):
-        examples = problem.examples
-        if examples.n * examples.size * problem.n_classes <= _SMALL_PRODUCT:
-            return one_blas_thread()
-    return nullcontext()
 
 
 class MulticlassSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
@@ -220,7 +200,7 @@ class MulticlassSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
         check_parameters(self)
         problem, used, X = self._pose(X, y, sample_weight)
         with threads(self.n_jobs):
-            solver, outcome = self._run(problem)
+            solver, outcome = train(self, problem)
         self._read_off(problem, solver, outcome, used)
         self._read_machine(problem, solver, used, X)
         self._warn()
@@ -293,82 +273,6 @@ class MulticlassSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
 
     def _constant(self) -> float:
         return self.intercept_scaling**2 if self.fit_intercept else 0.0
-
-    def _run(self, problem: Problem) -> tuple[Any, Outcome]:
-        name = problem.examples.default_solver if self.solver == "auto" else self.solver
-        kept = signature = None
-        if isinstance(problem, MulticlassProblem) and self.warm_start:
-            signature = signature_of(problem, name)
-            kept = self._state if self._state is not None and self._state[0] == signature else None
-        solver = self._solver(problem, name, kept)
-        stopping = Stopping(0.0, self.tol, self.max_iter, self.time_limit)
-        keeper = None
-        if self.checkpoint is not None:
-            if isinstance(problem, ArrayProblem):
-                raise ValueError(
-                    "checkpoint must be None for tensors: their state is not kept in files"
-                )
-            if isinstance(problem, SpreadProblem) and self.smoothing and name != "block":
-                raise ValueError(
-                    f"checkpoint must be None with solver={name!r} and smoothing where rows are "
-                    "spread: their dual points are not brought together; solver='block' keeps one"
-                )
-        try:
-            if self.checkpoint is not None:
-                keeper = Checkpoint(self.checkpoint, solver, checkpoint_signature(problem, name))
-            with _threads_for(problem):
-                outcome = run(
-                    solver,
-                    stopping,
-                    callback=keeper,
-                    verbose=self.verbose,
-                    title=f"MulticlassSVC, {name}",
-                )
-            if keeper is not None:
-                keeper.write()
-        finally:
-            if isinstance(problem, SpreadProblem):
-                problem.crew.close()
-        if isinstance(problem, MulticlassProblem) and self.warm_start:
-            self._state = signature, problem.scales, solver.state
-        else:
-            self._state = None
-        return solver, outcome
-
-    def _solver(self, problem: Any, name: str, kept: tuple[Any, ...] | None) -> Any:
-        """The solver of that name, for where the rows of the problem are."""
-        from cornerstep.problems.multiclass_batch import BatchDescent, carried
-        from cornerstep.problems.multiclass_block import BlockAscent
-        from cornerstep.problems.multiclass_corrective import RULE, CorrectiveDescent
-        from cornerstep.problems.multiclass_envelope import NAME, EnvelopeDescent
-        from cornerstep.problems.multiclass_spread import SpreadAscent, SpreadRows
-        from cornerstep.problems.multiclass_spread_auto import SpreadAuto
-        from cornerstep.problems.passes import rows_of
-
-        if isinstance(problem, ArrayProblem):
-            from cornerstep.estimators.arrays import solver_of
-
-            return solver_of(problem, name)
-        rng = check_random_state(self.random_state)
-        generator = np.random.default_rng(rng.randint(np.iinfo(np.int32).max))
-        if isinstance(problem, SpreadProblem):
-            if name == "block" and (self.solver == "block" or self.smoothing):
-                return SpreadAscent(problem, generator)
-            if name == "block":
-                return SpreadAuto(problem, generator, self.tol)
-            if name == RULE:
-                return CorrectiveDescent(SpreadRows(problem))
-            if name == NAME:
-                return EnvelopeDescent(SpreadRows(problem), problem.shared)
-            return BatchDescent(SpreadRows(problem), name)
-        if name != "block":
-            state = None if kept is None else carried(problem, kept[2], kept[1])
-            if name == NAME:
-                return EnvelopeDescent(rows_of(problem), problem, state)
-            if name == RULE:
-                return CorrectiveDescent(problem, state)
-            return BatchDescent(problem, name, state)
-        return BlockAscent(problem, generator, self.tol, None if kept is None else kept[2])
 
     def _read_off(self, problem: Problem, solver: Any, outcome: Outcome, used: Any) -> None:
         coefficients = solver.coefficients()
