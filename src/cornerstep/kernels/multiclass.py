@@ -130,7 +130,10 @@ def sweep(order, seed, rows, image, pool, problem, gains):
             scores[a] += cost(costs, mode, i, y, named[a])
             c[a] = (own * old + scores[a]) / curvature
         b_y = (own * before - scores[count]) / curvature
-        project(c[:count], b_y, rho, whole, fresh, scratch, ordering[:count], pools)
+        if whole is None and count == 1:  # most blocks, in the end
+            fresh[0] = min(max(0.5 * (c[0] + b_y), 0.0), rho[0])
+        else:
+            project(c[:count], b_y, rho, whole, fresh, scratch, ordering[:count], pools)
         linear, square, drift, after = 0.0, 0.0, 0.0, 0.0
         for a in range(count):
             old = beta[first + a]

@@ -93,6 +93,7 @@ class BlockAscent:
         self.order = Order("permuted", n, rng)
         nothing = np.zeros(n + 1, np.int64), np.empty(0, np.int32), np.empty(0)
         self.pool = nothing if state is None else state
+        self._built: tuple[Any, Any] = None, None  # a pool and its coefficients
         self.image = problem.examples.empty_image(problem.n_classes)
         if state is not None:
             self.image = problem.examples.image(self.coefficients())
@@ -141,6 +142,11 @@ class BlockAscent:
         return self._coefficients(self.best_pool)
 
     def _coefficients(self, pool: tuple[Any, ...]) -> Any:
+        if self._built[0] is not pool:  # a move makes a new one
+            self._built = pool, self._build(pool)
+        return self._built[1]
+
+    def _build(self, pool: tuple[Any, ...]) -> Any:
         starts, classes, beta = pool
         problem = self.problem
         n = problem.examples.n
