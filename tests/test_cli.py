@@ -338,15 +338,15 @@ def test_what_is_wrong_is_said_in_one_line(command, folder, line, words):
 
 def test_ctrl_c_saves_the_best_model_so_far(command, folder, monkeypatch):
     """The signal comes while the loop runs, as from a keyboard."""
-    from cornerstep.estimators import multiclass
+    from cornerstep.estimators import multiclass_run
 
-    loop = multiclass.run
+    loop = multiclass_run.run
 
     def interrupted(*arguments, **options):
         threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
         return loop(*arguments, **options)
 
-    monkeypatch.setattr(multiclass, "run", interrupted)
+    monkeypatch.setattr(multiclass_run, "run", interrupted)
     previous = signal.signal(signal.SIGINT, signal.default_int_handler)
     rng = np.random.default_rng(0)
     np.savez(folder / "hard.npz", X=rng.standard_normal((200, 30)), y=rng.integers(0, 5, 200))
