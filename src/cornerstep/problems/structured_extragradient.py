@@ -17,8 +17,9 @@ sizes ``eta`` of w and ``kappa`` of each z_i satisfy ``eta kappa mean(b_i) <= 1`
 the squared norm of F_i in the geometry, and the theory promises a gap of the averages of at most
 ``(R²/(2 eta) + spread/kappa) / tau`` after tau iterations.  The bounds b_i are far from tight, so
 both steps are taken at a *pace* of more than 1, which counts as that many iterations, for as long
-as the gap measured keeps what they promise; if it does not, the pace is halved, down to 1.  So the
-gap falls like 1/t.
+as the gap measured keeps what they promise; if it does not, the pace is halved, down to 1.  If that
+happens early the method starts again, as the first steps would stay in the averages.  So the gap
+falls like 1/t.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from cornerstep.vectors import FloatArray
 GEOMETRIES = ("entropic", "euclidean")
 _TINY = 1e-12
 _PACE = 8.0  # at first
+_EARLY = 50  # iterations at a pace after which it is too late to start again
 _INSIDE = 0.25  # |w*| over the bound sqrt(2 P(0)/lambda), as a guess
 
 
@@ -70,7 +72,8 @@ class ExtragradientSolver:
         zero = np.zeros(examples.size)
         self.best_value, self.best_dual = math.inf, -math.inf
         first = self._prox([(zero, 0.0, 0.0)])
-        self.averages = Averages(zero, *first)
+        self.averages = self._first = Averages(zero, *first)
+        self._gap = 0.0  # of the averages themselves
         # a ball that holds the optimum: lambda/2 |w|² <= P(0)
         start = float(np.maximum(examples.hinges(zero), 0.0).mean())
         examples.oracle_calls = 0
@@ -120,17 +123,22 @@ class ExtragradientSolver:
         else:
             value, dual = hinge, linear - self.radius * math.sqrt(square)
         self.best_dual = max(self.best_dual, dual)
-        self._check_pace(value - dual)
+        self._gap = value - dual
         extra = (self.best_dual, self.examples.oracle_calls)
         return Look(value, max(value - self.best_dual, 0.0), extra=extra)
 
-    def _check_pace(self, gap: float) -> None:
-        """Halve the pace where the averages' own gap is more than promised."""
-        if self.time * gap > self._promise and self.pace > 1.0:
+    def _check_pace(self) -> None:
+        """Halve the pace where the gap of the averages is more than promised."""
+        if self.time * self._gap > self._promise and self.pace > 1.0:
+            early = self.time <= _EARLY * self.pace
             self.pace = max(1.0, 0.5 * self.pace)
-            self._promise = self.time * gap  # what was lost so far stays lost
+            if early:
+                self.time, self.averages = 0.0, self._first
+            else:
+                self._promise = self.time * self._gap  # what was lost so far stays lost
 
     def move(self) -> Move:
+        self._check_pace()
         eta, kappa, lam = self.pace * self.eta, self.pace * self.kappa, self.lam
         mean, time = self.averages, self.time
         history = (mean.w, self.kappa * time, self.kappa * time)
