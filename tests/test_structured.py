@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.optimize import linear_sum_assignment
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
@@ -218,6 +219,25 @@ def test_extragradient_reaches_the_objective_of_bcfw(model, data, geometry):
     gaps = ball.trace_["gap"]
     if len(gaps) > 200:  # like 1/t
         assert gaps[200] <= 1.5 * gaps[50] * 50 / 200
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("geometry", ["entropic", "euclidean"])
+def test_extragradient_that_began_too_fast_starts_again(geometry, monkeypatch):
+    """On these matchings the first steps at the default pace would stay in the averages."""
+    rng = np.random.default_rng(2)
+    X = [rng.standard_normal((3, 3, 2)) for _ in range(20)]
+    scores = [x[:, :, 0] + 0.5 * rng.standard_normal((3, 3)) for x in X]
+    Y = [linear_sum_assignment(-score)[1] for score in scores]
+    gaps = []
+    for pace in (1.0, 8.0):
+        monkeypatch.setattr("cornerstep.problems.structured_extragradient._PACE", pace)
+        clf = StructuredSVC(
+            MatchingModel(), lam=0.1, solver="extragradient", geometry=geometry, radius=2.0,
+            tol=0.0, max_iter=100,
+        )  # fmt: skip
+        gaps.append(clf.fit(X, Y).gap_)
+    assert gaps[1] < gaps[0]
 
 
 def test_extragradient_slows_down_where_the_gap_breaks_its_promise():
