@@ -14,6 +14,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from cornerstep import SoftMarginBoostingClassifier, Status
 from cornerstep.optimiser.loop import Stopping, run
+from cornerstep.problems import soft_margin_smoothed
 from cornerstep.problems.boosting import METHODS, STEPS, BoostingSolver
 from cornerstep.problems.soft_margin import SoftMargin
 from cornerstep.problems.weak_learners import FiniteLearner
@@ -403,3 +404,25 @@ def test_ctrl_c_ends_all_machines_and_keeps_a_model(presses):
         margins = np.where(y == k, 1, -1) * clf.decision_function(X)[:, k]
         problem = SoftMargin(np.ones(150), 30, 1e-3)
         assert problem.value(margins) == pytest.approx(clf.soft_margin_[k])
+
+
+@pytest.mark.parametrize("seed", [0, 2, 10, 16, 17, 27, 29, 31])
+def test_few_rows_that_contradict_each_other_end(seed, monkeypatch):
+    """The examples near the threshold change with every solution; the master must not go round."""
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 3, (12, 3)).astype(float)
+    y = np.where(rng.random(12) < 0.5, 1, -1)
+    y[:2] = 1, -1
+    calls = []
+
+    def near(*arguments):
+        calls.append(1)
+        assert len(calls) < 500
+        return original(*arguments)
+
+    original = soft_margin_smoothed._near
+    monkeypatch.setattr(soft_margin_smoothed, "_near", near)
+    fitted = SoftMarginBoostingClassifier(nu=0.1, tol=0.01).fit(X, y)
+    assert calls
+    assert fitted.status_ is Status.SOLVED
+    assert fitted.gap_ <= 0.01

@@ -59,9 +59,9 @@ def solve_smoothed(
     w = (1.0 - _ALL - _NEW * bool(new.any())) * w + _ALL / w.size
     w[new] += _NEW / max(int(new.sum()), 1)
     w /= w.sum()
+    seen = np.zeros(problem.size, bool)  # rows only join, so that this ends
     while True:
-        z = _combine(w, margins)
-        rows = _near(problem, z, tau)
+        rows = _near(problem, _combine(w, margins), tau, seen)
         part = problem if rows is None else SoftMargin(problem.weights[rows], problem.nu, tau)
         climb = _Climb(part, margins if rows is None else margins[:, rows], tau, gap, w)
         if not climb.run(target):
@@ -85,10 +85,12 @@ def solve_smoothed(
     return MasterSolution(w, z, soft_margin, d, edge, edges)
 
 
-def _near(problem: SoftMargin, z: FloatArray, tau: float) -> Any:
-    """The examples that may get weight; None: all, or nearly."""
-    rows = np.flatnonzero(z <= threshold(problem, z) + _FAR * tau)
-    return rows if rows.size < 0.7 * z.size else None
+def _near(problem: SoftMargin, z: FloatArray, tau: float, seen: Any) -> Any:
+    """The examples that may get weight, and those ``seen`` before; None: all, or nothing new."""
+    before = np.count_nonzero(seen)
+    seen |= z <= threshold(problem, z) + _FAR * tau
+    rows = np.flatnonzero(seen)
+    return rows if before < rows.size < 0.7 * z.size else None
 
 
 def _combine(w: FloatArray, margins: FloatArray) -> FloatArray:
