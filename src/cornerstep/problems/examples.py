@@ -50,12 +50,15 @@ class Examples:
         self.quick: Any = self._for_sweeps() if sweeps else self.data
 
     def _by_frequency(self, X: Any) -> Any:
-        """X with its most frequent columns first: their weights then share pages and caches."""
+        """X with its most frequent columns first: their weights then share pages and caches.
+
+        Rows are read from the frequent to the rare; two transpositions sort them.
+        """
         counts = np.bincount(X.indices, minlength=X.shape[1])
         self._columns = np.argsort(-counts, kind="stable")
         place = np.empty(X.shape[1], dtype=X.indices.dtype)
         place[self._columns] = np.arange(X.shape[1])
-        return sp.csr_array((X.data, place[X.indices], X.indptr), shape=X.shape)
+        return sp.csr_array((X.data, place[X.indices], X.indptr), shape=X.shape).tocsc().tocsr()
 
     def _for_sweeps(self) -> Any:
         """The data in the precision of sweeps; a sparse matrix shares its pattern."""

@@ -42,11 +42,13 @@ _ROUND = 3.0  # sweeps of a round cost at most about this many looks ...
 _SWEEPS = 10  # ... and are at most this many,
 _CAUTION = 1.2  # or this many times what the pace of the last round calls for,
 _FIRST_SWEEPS = 1  # or this many in the first round, twice that in the second, and so on
-_PROMISE = 0.7  # a longer W is tried if it should leave less than this share of the gap
+_PROMISE = 0.7  # a longer W is tried if it should leave less than this share of the gap,
+_ARRIVAL = 0.9  # or less than this share of what tol allows
 _ENOUGH = 0.0003  # a sweep that gains less than this share of what tol allows ends the round,
 _LESS = 0.1  # and the next round must gain this much less: the duals are good, but not yet W
 _EXTRA = 5  # classes that may join a pool each round, beyond those that the loss weighs
-_STILL = 0.02  # blocks that gain less than this share of the mean rest until the next round
+_STILL = 0.02  # blocks that gain less than this share of the mean rest until the next round,
+_POLISH = 0.03  # or until its last sweep, if it gained less than this share of the gap
 _PATIENCE = 200  # second-order steps once rounds to come seem to cost more than so many CG steps,
 _PACE = 6  # at the pace of so many rounds
 _IMPATIENCE, _SHORT_PACE = 40, 3  # the same where W is small
@@ -217,6 +219,8 @@ class BlockAscent:
     ) -> None:
         """Take ``t W(A)`` for the best point if it is, where t > 1 promises much."""
         good = self._dual + _PROMISE * (self.best_value - self._dual)
+        if self.best_value - self._dual > self.target * self.best_value:
+            good = max(good, self._dual / (1.0 - min(_ARRIVAL * self.target, _ARRIVAL)))
         # P is no flatter along W than |W|²/2, so that its slope tells the least it can become
         slope = min(square + float(slopes.sum()), 0.0)
         if square == 0 or value - slope**2 / (2 * square) > good:
@@ -269,7 +273,7 @@ class BlockAscent:
         return Move(1.0, kind)
 
     def _sweep(self, active: IntArray) -> None:
-        examples, record = self.problem.examples, self.problem.record
+        examples = self.problem.examples
         kind = examples.rows[0]
         entries = self.pool[1].size + active.size
         cost = _SWEEP_COST[kind] * entries / (examples.n * self.problem.n_classes)
@@ -277,9 +281,7 @@ class BlockAscent:
         lively = active.copy()  # sweeps shuffle it
         most = self._most_sweeps()
         while count < most and (count < 2 or spent < _ROUND):
-            gains = np.empty(lively.size)
-            seed = self.order.seed()
-            kernels.sweep(lively, seed, examples.rows, self.image, self.pool, record, gains)
+            gains = self._sweep_once(lively)
             spent += cost * lively.size / active.size
             count += 1
             total = float(gains.sum())
@@ -288,10 +290,22 @@ class BlockAscent:
                 self._enough *= _LESS
                 break
             lively = lively[gains > _STILL * total / lively.size]
+        if lively.size < 0.5 * active.size and self._gain < _POLISH * self._gaps[-1]:
+            # the duals are good, W is not: blocks that rest do not fit it any more
+            self._gain += float(self._sweep_once(active).sum())
+            spent += cost
+            count += 1
         self.sweeps += count
         self._count = count
         self._round_cost = 1.0 + spent
         self._step_cost = cost
+
+    def _sweep_once(self, blocks: IntArray) -> FloatArray:
+        """One sweep over these blocks, which it shuffles; what each of them gained."""
+        gains = np.empty(blocks.size)
+        rows, record = self.problem.examples.rows, self.problem.record
+        kernels.sweep(blocks, self.order.seed(), rows, self.image, self.pool, record, gains)
+        return gains
 
     def _most_sweeps(self) -> int:
         """Sweeps until the next look: fewer if those should suffice to reach the target."""
