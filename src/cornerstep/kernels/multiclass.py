@@ -204,18 +204,26 @@ def scan(scores, first, pool, problem, most, found, n_found, losses, slopes):
             for j in range(m):
                 row[j] += cost(costs, mode, i, y, j) - own
         row[y] = 0.0
-        for h in range(heads):
-            top[h] = -np.inf
-        least = -np.inf
-        for j in range(m):
-            z = row[j]
-            if z > least:
-                h = heads - 1
-                while h > 0 and top[h - 1] < z:
-                    top[h], places[h] = top[h - 1], places[h - 1]
-                    h -= 1
-                top[h], places[h] = z, j
-                least = top[heads - 1]
+        if heads == 1:
+            peak, place = row[0], 0
+            for j in range(1, m):
+                z = row[j]
+                place = j if z > peak else place
+                peak = z if z > peak else peak
+            top[0], places[0] = peak, place
+        else:
+            for h in range(heads):
+                top[h] = -np.inf
+            least = -np.inf
+            for j in range(m):
+                z = row[j]
+                if z > least:
+                    h = heads - 1
+                    while h > 0 and top[h - 1] < z:
+                        top[h], places[h] = top[h - 1], places[h - 1]
+                        h -= 1
+                    top[h], places[h] = z, j
+                    least = top[heads - 1]
         loss, slope = 0.0, 0.0
         for h in range(heads):
             if whole or top[h] > 0.0:

@@ -114,9 +114,11 @@ class Examples:
             return product.toarray(order="C") if sp.issparse(product) else product
         if not sp.issparse(coefficients):
             return np.ascontiguousarray(coefficients.T @ self.data)
+        used = np.flatnonzero(np.diff(coefficients.indptr))
+        if 2 * used.size > self.n and self.data.dtype == np.float64:
+            return np.asarray(coefficients.T @ self.data)
         # only the rows that count are read, and not all of X becomes float64 at once
         out = self.empty_image(coefficients.shape[1])
-        used = np.flatnonzero(np.diff(coefficients.indptr))
         for start in range(0, used.size, _ROWS):
             some = used[start : start + _ROWS]
             out += coefficients[some].T @ self.data[some].astype(np.float64, copy=False)
