@@ -113,8 +113,9 @@ class BlockAscent:
         self._round_cost = self._step_cost = 0.0  # in looks, of a round of sweeps and of a CG step
         self._preconditioned = False
         self._pause = self._rest = 0  # rounds without a second-order step: last time, from now on
-        self._damping = 1e-2 * float((problem.scales * problem.examples.norms).mean())
-        self._least_damping = _LEAST_DAMPING * self._damping
+        self._first_damping = 1e-2 * float((problem.scales * problem.examples.norms).mean())
+        self._damping = self._first_damping
+        self._on_faces = False  # whether the last second-order step was one on a face
 
     @property
     def point(self) -> Any:
@@ -326,6 +327,9 @@ class BlockAscent:
             image, beta, step = proximal.solve(newton, int(self._effort))
             kind = "proximal"
         else:
+            if not self._on_faces:  # what proximal steps learnt does not hold here
+                self._damping = self._first_damping
+                self._effort = float(_EFFORT[0])
             effort = int(self._effort)
             image, beta, step = face_step(
                 problem, faces, self.image, self._damping, effort, self._preconditioned
@@ -344,8 +348,9 @@ class BlockAscent:
         self._pause = 2 * self._pause + 1 if fails else 0
         self._rest = self._pause
         self._damping *= _DAMPING[0] if step > 0.5 else _DAMPING[1]
-        self._damping = max(self._damping, self._least_damping)
+        self._damping = max(self._damping, _LEAST_DAMPING * self._first_damping)
         self._seconds += 1
+        self._on_faces = kind == "newton"
         return kind
 
     def certify(self, point: Any) -> Look:
