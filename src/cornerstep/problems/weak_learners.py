@@ -133,7 +133,7 @@ class TreeLearner:
         self._bins = binning.transform(X)
         self._columns = np.ascontiguousarray(self._bins.T)
         n_bins = binning.n_bins
-        self._width = np.array([int((n_bins > b).sum()) for b in range(n_bins.max())])
+        self._cells = kernels.cells_of(self._bins, n_bins.max())
         self._order = np.argsort(self._bins.T, axis=1, kind="stable").astype(np.int32)
         edges = np.arange(n_bins.max() + 1)
         self._starts = np.array(
@@ -176,12 +176,12 @@ class TreeLearner:
         n_bins = self.binning.n_bins
         if depth == 1:
             return kernels.best_stumps(self._bins, n_bins, signed)
-        fixed = (self._bins, self._order, self._starts, n_bins, self._width, signed)
-        below = kernels.prefix_sums(self._bins, self._width, signed)
-        tried = np.full((n_bins.size, self._width.size), np.nan)
-        self._by_roots(lambda a, b: kernels.try_roots(*fixed, below, a, b, tried))
+        beyond = kernels.balances(self._cells, n_bins, signed)
+        fixed = (self._cells, self._order, self._starts, n_bins, signed, beyond)
+        tried = np.full((n_bins.size, n_bins.max()), np.nan)
+        self._by_roots(lambda a, b: kernels.try_roots(*fixed, a, b, tried))
         record = float(np.nanmax(tried))
-        parts = self._by_roots(lambda a, b: kernels.best_trees(*fixed, below, a, b, tried, record))
+        parts = self._by_roots(lambda a, b: kernels.best_trees(*fixed, a, b, tried, record))
         edges, nodes, leaves = (np.concatenate(part) for part in zip(*parts, strict=True))
         return edges, nodes, leaves
 
@@ -194,10 +194,8 @@ class TreeLearner:
         few = signed.astype(np.float32)
         few[abs(few) < _SLIGHT * abs(few).max()] = 0.0
         self._asked += 1
-        merging = self._merging(self._asked % _SHIFTS)
-        bins, starts, n_bins, width, merged, shift = merging
-        below = kernels.prefix_sums(bins, width, few)
-        fixed = (bins, self._order, starts, n_bins, width, few, below)
+        cells, starts, n_bins, merged, shift = self._merging(self._asked % _SHIFTS)
+        fixed = (cells, self._order, starts, n_bins, few, kernels.balances(cells, n_bins, few))
         parts = self._by_roots(
             lambda a, b: kernels.propose_trees(*fixed, a, b, _TRIED, self._asked, _PARTS)
         )
@@ -210,7 +208,7 @@ class TreeLearner:
         return edges, nodes, leaves
 
     def _merging(self, number: int) -> tuple[Any, ...]:
-        """Bins merged to fewer, where they start, their number, the shift of the borders."""
+        """Cells of bins merged to fewer, where they start, their number, the borders' shift."""
         if number not in self._merged:
             n_bins = self.binning.n_bins
             merged = -(-n_bins // _COARSE_BINS)
@@ -219,10 +217,9 @@ class TreeLearner:
             slots = np.arange(coarse.max() + 1)
             first = np.clip(slots * merged[:, None] - shift[:, None], 0, n_bins.max())
             self._merged[number] = (
-                ((self._bins + shift) // merged).astype(np.uint8),
+                kernels.cells_of((self._bins + shift) // merged, coarse.max()),
                 np.take_along_axis(self._starts, first, axis=1),
                 coarse,
-                (coarse[:, None] > slots[:-1]).sum(axis=0),
                 merged,
                 shift,
             )
