@@ -60,7 +60,7 @@ def test_thresholds_that_are_passed_over_could_not_win(seed):
     assert answer.edge == pytest.approx(brute_force(X, d * y, 2), abs=1e-12)
     edges, nodes, leaves = learner._sample(d * y)
     assert edges.max() <= answer.edge + 1e-12
-    trees = [learner.binning.tree(*tree) for tree in zip(nodes, leaves, strict=True)]
+    trees = learner.binning.trees(nodes, leaves)
     np.testing.assert_allclose(learner.margins(trees) @ d, edges, atol=1e-12)
     assert learner_for(X, y, n_threads=2).query(d).edge == pytest.approx(answer.edge, abs=1e-12)
 
@@ -78,7 +78,7 @@ def test_proposals_are_good_trees_whatever_the_bins(max_bins):
     for _ in range(6):
         edges, nodes, leaves = learner._sample(d * y)
         assert 0.8 * largest <= edges.max() <= largest + 1e-12
-        trees = [learner.binning.tree(*tree) for tree in zip(nodes, leaves, strict=True)]
+        trees = learner.binning.trees(nodes, leaves)
         np.testing.assert_allclose(learner.margins(trees) @ d, edges, atol=1e-12)
         for tree in trees:
             for feature, threshold in zip(tree.features, tree.thresholds, strict=True):

@@ -113,7 +113,7 @@ def _best_splits(left, beyond, n_bins, total, values):
 
     With P the prefix sums of ``left`` and T its ``total``, Q and W those of all examples, they are
     ``max_b |P - T/2|`` and ``max_b |Q - P - (W - T)/2|``; ``beyond`` is ``W/2 - Q``.  Returns the
-    best of the left child, the best of the right one, and their features.
+    sum of the best two splits, and their features.
     """
     best_left = best_right = -1.0
     of_left = of_right = 0
@@ -381,42 +381,3 @@ def _add_table(part, table):
         for g in range(part.shape[1]):
             table[g // LANES, b, g % LANES] += part[b, g]
     return part[:, 0].sum()
-
-
-@numba.njit(cache=True, nogil=True)
-def evaluate(columns, features, thresholds, leaves, out):
-    """``out[k, i]``: the leaf of tree k that example i falls into; ``x <= threshold`` goes left.
-
-    ``columns`` has a row a feature.  Trees are complete and stored as heaps: node v has children
-    2v + 1 and 2v + 2.
-    """
-    n_nodes = features.shape[1]
-    for k in range(features.shape[0]):
-        if n_nodes == 3:  # without branches
-            x0, x1, x2 = columns[features[k, 0]], columns[features[k, 1]], columns[features[k, 2]]
-            t0, t1, t2 = thresholds[k, 0], thresholds[k, 1], thresholds[k, 2]
-            a, b, c, e = leaves[k, 0], leaves[k, 1], leaves[k, 2], leaves[k, 3]
-            for i in range(columns.shape[1]):
-                left = a if x1[i] <= t1 else b
-                right = c if x2[i] <= t2 else e
-                out[k, i] = left if x0[i] <= t0 else right
-            continue
-        for i in range(columns.shape[1]):
-            v = 0
-            while v < n_nodes:
-                v = 2 * v + (1 if columns[features[k, v], i] <= thresholds[k, v] else 2)
-            out[k, i] = leaves[k, v - n_nodes]
-
-
-@numba.njit(cache=True, nogil=True)
-def leaf_sums(columns, features, thresholds, signed):
-    """``S[k, leaf]``: the sum of ``signed`` over the examples in a leaf of tree k."""
-    n_nodes = features.shape[1]
-    sums = np.zeros((features.shape[0], n_nodes + 1))
-    for k in range(features.shape[0]):
-        for i in range(columns.shape[1]):
-            v = 0
-            while v < n_nodes:
-                v = 2 * v + (1 if columns[features[k, v], i] <= thresholds[k, v] else 2)
-            sums[k, v - n_nodes] += signed[i]
-    return sums

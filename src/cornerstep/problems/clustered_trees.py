@@ -151,7 +151,7 @@ class SpreadTreeLearner:
         else:
             edges, nodes, leaves = kernels.trees_of(table, self.binning.n_bins)
         best = np.argsort(-edges, kind="stable")[:_ANSWERS]
-        trees = [self.binning.tree(nodes[k], leaves[k]) for k in best]
+        trees = self.binning.trees(nodes[best], leaves[best])
         margins = self.margins(trees)
         found = margins @ distribution
         order = np.argsort(-found, kind="stable")

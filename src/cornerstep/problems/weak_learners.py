@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from cornerstep.kernels import tree_values
 from cornerstep.kernels import trees as kernels
 from cornerstep.problems.binning import Binning, Tree
 from cornerstep.vectors import FloatArray, IntArray
@@ -83,7 +84,7 @@ def leaf_sums(features: IntArray, thresholds: FloatArray, X: Any, signed: FloatA
     if not isinstance(X, np.ndarray):  # on a cluster
         found: FloatArray = X.leaf_sums(features, thresholds, signed)
         return found
-    return kernels.leaf_sums(np.ascontiguousarray(X.T), features, thresholds, signed)
+    return tree_values.leaf_sums(np.ascontiguousarray(X.T), features, thresholds, signed)
 
 
 def _evaluate(hypotheses: Sequence[Any], X: FloatArray, columns: Any) -> FloatArray:
@@ -99,7 +100,7 @@ def _evaluate(hypotheses: Sequence[Any], X: FloatArray, columns: Any) -> FloatAr
         features, thresholds, leaves = (np.array(part) for part in zip(*chosen, strict=True))
         alone = len(members) == len(hypotheses)
         part = out if alone else np.empty((len(members), X.shape[0]))
-        kernels.evaluate(columns, features, thresholds, leaves, part)
+        tree_values.evaluate(columns, features, thresholds, leaves, part)
         if not alone:
             out[members] = part
     return out
@@ -157,19 +158,20 @@ class TreeLearner:
         else:
             edges, nodes, leaves = self._sample(signed)
         best = np.argsort(-edges, kind="stable")
-        grown = [(nodes[k], leaves[k]) for k in best]
+        nodes, leaves = nodes[best], leaves[best]
         if self.max_depth > 2:
-            grown = [self._deepen(*tree, signed, self.max_depth) for tree in grown]
-        features = np.array([tree[0][:, 0] for tree in grown])
-        cuts = np.array([tree[0][:, 1] for tree in grown])
-        values = np.array([tree[1] for tree in grown])
-        margins = np.empty((len(grown), self.labels.size))
-        kernels.evaluate(self._columns, features, cuts, values, margins)
+            grown = [
+                self._deepen(*tree, signed, self.max_depth)
+                for tree in zip(nodes, leaves, strict=True)
+            ]
+            nodes, leaves = (np.array(part) for part in zip(*grown, strict=True))
+        margins = np.empty((len(nodes), self.labels.size))
+        tree_values.evaluate(self._columns, nodes[..., 0], nodes[..., 1], leaves, margins)
         margins *= self.labels
         found = margins @ distribution
         order = np.argsort(-found, kind="stable")
-        chosen = [self.binning.tree(*grown[k]) for k in order]
-        return Answer(float(found[order[0]]), chosen, margins[order], complete)
+        trees = self.binning.trees(nodes[order], leaves[order])
+        return Answer(float(found[order[0]]), trees, margins[order], complete)
 
     def _search(self, signed: FloatArray, depth: int) -> tuple[FloatArray, IntArray, FloatArray]:
         """Edges, nodes and leaves of a tree of depth 1 or 2 for every root; the best is exact."""
@@ -239,7 +241,7 @@ class TreeLearner:
         """Put the best tree of the remaining depth below each leaf of a depth-2 tree."""
         rest = depth - 2
         reached = np.empty((1, signed.size))
-        kernels.evaluate(
+        tree_values.evaluate(
             self._columns, nodes[None, :, 0], nodes[None, :, 1], np.arange(4.0)[None], reached
         )
         heap = np.empty((2**depth - 1, 2), dtype=np.int64)
