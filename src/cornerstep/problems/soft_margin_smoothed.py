@@ -119,11 +119,11 @@ class _Climb:
         """Steps until no edge is larger by more than ``target`` than the mean; False: in vain."""
         try:
             for step in range(_MAX_STEPS):
-                if step and self.edges.max() - self.w @ self.edges <= target:
-                    return True
                 if step % _RENEWED == 0:
                     hessian = self._hessian()
                 self._step(hessian)
+                if self.edges.max() - self.w @ self.edges <= target:
+                    return True
         except LinAlgError:
             pass
         return False
