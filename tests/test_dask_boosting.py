@@ -39,9 +39,9 @@ def test_trees_from_tables_are_those_from_rows(depth, seed):
     if depth == 1:
         edges, nodes, leaves = kernels.stumps_of(table, n_bins)
     else:
-        edges, nodes, leaves = kernels.trees_of(table, n_bins, learner._width)
+        edges, nodes, leaves = kernels.trees_of(table, n_bins)
     assert edges.max() == pytest.approx(learner.query(d).edge, rel=1e-12)
-    trees = [binning.tree(*parts) for parts in zip(nodes, leaves, strict=True)]
+    trees = binning.trees(nodes, leaves)
     np.testing.assert_allclose(learner.margins(trees) @ d, edges, rtol=1e-12)
 
 

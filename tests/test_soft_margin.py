@@ -211,6 +211,23 @@ def test_smoothed_master_comes_as_near_as_its_smoothing(target, weighted):
     assert solution.edges.max() >= optimum - 1e-9
 
 
+def test_smoothed_master_may_converge_at_its_last_step(monkeypatch):
+    rng = np.random.default_rng(3)
+    margins = np.sign(rng.normal(size=(30, 400)) + 0.2)
+    problem = SoftMargin(np.ones(400), 40.0, 0.01)
+
+    def converges(max_steps):
+        monkeypatch.setattr(soft_margin_smoothed, "_MAX_STEPS", max_steps)
+        climb = soft_margin_smoothed._Climb(problem, margins, 0.02, 0.05, np.full(30, 1 / 30))
+        converged = climb.run(0.01)
+        assert converged == (climb.edges.max() - climb.w @ climb.edges <= 0.01)
+        return converged
+
+    found = [converges(k) for k in range(1, 11)]
+    assert found[-1]
+    assert not found[0]
+
+
 def test_curvature_of_the_smoothed_master(monkeypatch):
     """``-A'' dw`` is how the edges change, by finite differences; no cap binds here."""
     monkeypatch.setattr(soft_margin_smoothed, "_MATTER", 0.0)

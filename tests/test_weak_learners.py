@@ -2,6 +2,7 @@
 
 from itertools import product
 
+import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,6 +10,8 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
+from cornerstep.kernels import trees as kernels
+from cornerstep.kernels.lanes import LANES, largest_sums
 from cornerstep.problems.binning import Binning
 from cornerstep.problems.weak_learners import (
     ClassifierLearner,
@@ -57,7 +60,7 @@ def test_thresholds_that_are_passed_over_could_not_win(seed):
     assert answer.edge == pytest.approx(brute_force(X, d * y, 2), abs=1e-12)
     edges, nodes, leaves = learner._sample(d * y)
     assert edges.max() <= answer.edge + 1e-12
-    trees = [learner.binning.tree(*tree) for tree in zip(nodes, leaves, strict=True)]
+    trees = learner.binning.trees(nodes, leaves)
     np.testing.assert_allclose(learner.margins(trees) @ d, edges, atol=1e-12)
     assert learner_for(X, y, n_threads=2).query(d).edge == pytest.approx(answer.edge, abs=1e-12)
 
@@ -75,7 +78,7 @@ def test_proposals_are_good_trees_whatever_the_bins(max_bins):
     for _ in range(6):
         edges, nodes, leaves = learner._sample(d * y)
         assert 0.8 * largest <= edges.max() <= largest + 1e-12
-        trees = [learner.binning.tree(*tree) for tree in zip(nodes, leaves, strict=True)]
+        trees = learner.binning.trees(nodes, leaves)
         np.testing.assert_allclose(learner.margins(trees) @ d, edges, atol=1e-12)
         for tree in trees:
             for feature, threshold in zip(tree.features, tree.thresholds, strict=True):
@@ -99,6 +102,56 @@ def test_exact_trees_match_brute_force(seed, m, n_features, depth):
     assert set(np.unique(values)) <= {-1.0, 1.0}
     edges = answer.margins @ d
     assert (np.diff(edges) <= 1e-12).all()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_exact_trees_over_blocks_of_features(seed):
+    """More features than lanes, with very different numbers of bins; both children anywhere."""
+    rng = np.random.default_rng(seed)
+    m, n_features = 24, [7, 8, 9, 16, 17, 19][seed]
+    X = rng.integers(0, rng.integers(1, 20, n_features), (m, n_features)).astype(float)
+    y = rng.choice([-1.0, 1.0], m)
+    d = rng.dirichlet(np.ones(m))
+    answer = learner_for(X, y).query(d)
+    assert answer.edge == pytest.approx(brute_force(X, d * y, 2), abs=1e-12)
+    assert answer.margins[0] @ d == pytest.approx(answer.edge, abs=1e-12)
+
+
+@pytest.mark.parametrize("n_slots", [5, 5000])
+def test_cells_are_the_places_of_bins(n_slots):
+    """Histograms over cells, whatever integers hold them, are those of every feature."""
+    rng = np.random.default_rng(n_slots)
+    bins = rng.integers(0, n_slots, (60, 11)).astype(np.uint16)
+    bins[0] = n_slots - 1
+    signed = rng.normal(size=60)
+    n_bins = np.full(11, n_slots)
+    cells = kernels.cells_of(bins, n_slots)
+    assert cells.dtype == (np.uint16 if n_slots == 5 else np.uint32)
+    beyond = kernels.balances(cells, n_bins, signed)
+    for g in range(11):
+        table = np.bincount(bins[:, g], weights=signed, minlength=n_slots)
+        found = beyond[g // LANES, :, g % LANES]
+        np.testing.assert_allclose(found, signed.sum() / 2 - np.cumsum(table), atol=1e-12)
+    assert not beyond[1, :, 11 - LANES :].any()
+
+
+@numba.njit
+def run_largest_sums(table, others, n_rows, start, out):
+    for block in range(table.shape[0]):
+        largest_sums(table, others, block, n_rows, start, out)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("n_rows", [0, 1, 7])
+def test_largest_sums(kind, n_rows):
+    rng = np.random.default_rng(n_rows)
+    table, others = rng.normal(size=(2, 3, 7, LANES)).astype(kind)
+    out = np.empty((2, 3, LANES), dtype=kind)
+    run_largest_sums(table, others, n_rows, -0.3, out)
+    sums = np.cumsum(table[:, :n_rows], axis=1, dtype=np.float64) - 0.3
+    both = abs(sums), abs(sums + others[:, :n_rows])
+    expected = [part.max(axis=1, initial=0.0) for part in both]
+    np.testing.assert_allclose(out, expected, rtol=1e-5 if kind is np.float32 else 1e-13)
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -2,24 +2,39 @@
 
 The edge of a tree with leaves in {-1, 1} is ``sum over leaves |sum of the signed weights in it|``,
 the signed weight of an example being ``u_i = d_i y_i``.  For a split of a node with total T and
-left part P it is ``|P| + |T - P| = max(|T|, 2P - T, T - 2P)``: the largest and the smallest prefix
-sum of a feature's histogram decide.  For a depth-2 tree the root's threshold moves over the bins,
-and examples move in and out of the histogram of the left child; the right child's is the rest.
+left part P it is ``|P| + |T - P| = max(|T|, 2 |P - T/2|)``: the prefix sum of a feature's histogram
+that is farthest from T/2 decides.  For a depth-2 tree the root's threshold moves over the bins, and
+examples move in and out of the histogram of the left child; the right child's is the rest.
 
 Moving examples of total ``|u|`` M changes the best value of a root's threshold by at most 2M.  So
 some thresholds of every root are tried first, and between two of them only those that could beat
 the best tree of all roots: the answer stays exact.
 
-Bins are ``uint16``, one row an example, features in the order of falling numbers of bins;
-``width[b]`` is the number of features with more than b bins.
+Bins are ``uint16``, one row an example, features in the order of falling numbers of bins.  The
+histograms of a depth-2 search have shape (n_blocks, bins, LANES), a lane for each of the features
+``LANES j .. LANES j + LANES - 1`` of block j; ``cells[i, g]`` is the place of an example's bin in
+them, see :func:`cells_of`.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import numba
 import numpy as np
+import numpy.typing as npt
 
-COARSE = 16  # bins between the thresholds of a root that are tried first
+from cornerstep.kernels.lanes import LANES, largest_sums
+
+COARSE = 8  # bins between the thresholds of a root that are tried first
+
+
+def cells_of(bins: npt.NDArray[Any], n_slots: int) -> npt.NDArray[Any]:
+    """Where bins are in the histograms of a depth-2 search with ``n_slots`` bins, flat."""
+    block, lane = np.divmod(np.arange(bins.shape[1]), LANES)
+    size = (block[-1] + 1) * n_slots * LANES
+    kind = np.uint16 if size <= 2**16 else np.uint32
+    return ((block * n_slots + bins) * LANES + lane).astype(kind)
 
 
 @numba.njit(cache=True, nogil=True)
@@ -75,75 +90,88 @@ def stumps_of(table, n_bins):
 
 
 @numba.njit(cache=True, nogil=True)
-def _move(bins, order, signed, starts, at, to, left):
-    """Let the left child have the root's bins up to ``to`` instead of those up to ``at``."""
+def _move(cells, order, signed, starts, at, to, left):
+    """Let the left child have the root's bins up to ``to`` instead of those up to ``at``.
+
+    Returns the sum of ``signed`` that it gains.
+    """
     forth = to > at
+    gained = 0.0
     for k in range(starts[min(at, to) + 1], starts[max(at, to) + 1]):
         i = order[k]
         u = signed[i] if forth else -signed[i]
         if u != 0.0:
-            for g in range(bins.shape[1]):
-                left[bins[i, g], g] += u
+            gained += u
+            for g in range(cells.shape[1]):
+                left[cells[i, g]] += u
+    return gained
 
 
 @numba.njit(cache=True, nogil=True)
-def _best_splits(left, below, width, values):
-    """``values[0, g]``, ``values[1, g]``: the best split of the left and the right child by g.
+def _best_splits(left, beyond, n_bins, total, values):
+    """``values[0]``, ``values[1]``: half the best split of the left and the right child by feature.
 
-    ``below[b, g]`` is the prefix sum over all examples.  Returns the sum of the best two.
+    With P the prefix sums of ``left`` and T its ``total``, Q and W those of all examples, they are
+    ``max_b |P - T/2|`` and ``max_b |Q - P - (W - T)/2|``; ``beyond`` is ``W/2 - Q``.  Returns the
+    sum of the best two splits, and their features.
     """
-    n_features = left.shape[1]
-    kind = left.dtype
-    prefix = np.zeros(n_features, kind)
-    high, low = np.zeros(n_features, kind), np.zeros(n_features, kind)
-    high_right, low_right = np.zeros(n_features, kind), np.zeros(n_features, kind)
-    for b in range(left.shape[0]):
-        for g in range(width[b]):
-            p = prefix[g] + left[b, g]
-            prefix[g] = p
-            high[g] = p if p > high[g] else high[g]
-            low[g] = p if p < low[g] else low[g]
-        for g in range(width[b]):
-            p = below[b, g] - prefix[g]
-            high_right[g] = p if p > high_right[g] else high_right[g]
-            low_right[g] = p if p < low_right[g] else low_right[g]
-    best_left = best_right = 0.0
-    for g in range(n_features):
-        total, rest = prefix[g], below[-1, g] - prefix[g]
-        values[0, g] = max(high[g] + high[g] - total, total - low[g] - low[g])
-        values[1, g] = max(high_right[g] + high_right[g] - rest, rest - low_right[g] - low_right[g])
-        best_left = max(best_left, values[0, g])
-        best_right = max(best_right, values[1, g])
-    return best_left + best_right
+    best_left = best_right = -1.0
+    of_left = of_right = 0
+    for j in range(left.shape[0]):
+        first = j * LANES
+        last = min(first + LANES, n_bins.size)
+        largest_sums(left, beyond, j, n_bins[first:last].max(), -0.5 * total, values)
+        for g in range(first, last):
+            if values[0, j, g - first] > best_left:
+                best_left, of_left = values[0, j, g - first], g
+            if values[1, j, g - first] > best_right:
+                best_right, of_right = values[1, j, g - first], g
+    return 2.0 * (best_left + best_right), of_left, of_right
 
 
 @numba.njit(cache=True, nogil=True)
-def prefix_sums(bins, width, signed):
-    """``below[b, g]``: the sum of ``signed`` over the examples with feature g in bins 0 .. b."""
-    table = histograms(bins, signed, width.shape[0])
-    for b in range(1, table.shape[0]):
-        for g in range(table.shape[1]):
-            table[b, g] += table[b - 1, g]
+def balances(cells, n_bins, signed):
+    """Half the sum of ``signed`` less that over the examples with a feature in bins 0 .. b."""
+    table = np.zeros((-(-n_bins.size // LANES), n_bins.max(), LANES), signed.dtype)
+    flat = table.reshape(-1)
+    for i in range(cells.shape[0]):
+        for g in range(cells.shape[1]):
+            flat[cells[i, g]] += signed[i]
+    _balance(table)
     return table
 
 
 @numba.njit(cache=True, nogil=True)
-def try_roots(bins, order, starts, n_bins, width, signed, below, first, last, tried):
+def _balance(table):
+    """Replace histograms by what is missing from half their sum after each bin."""
+    for j in range(table.shape[0]):
+        for b in range(1, table.shape[1]):
+            for lane in range(LANES):
+                table[j, b, lane] += table[j, b - 1, lane]
+        for lane in range(LANES):
+            half = table[j, -1, lane] / 2
+            for b in range(table.shape[1]):
+                table[j, b, lane] = half - table[j, b, lane]
+
+
+@numba.njit(cache=True, nogil=True)
+def try_roots(cells, order, starts, n_bins, signed, beyond, first, last, tried):
     """``tried[f, t]`` for some thresholds t of roots ``first .. last - 1``: the best tree's edge.
 
     They are the first, the last, and every COARSE-th.
     """
-    left = np.empty_like(below)
-    values = np.empty((2, below.shape[1]))
+    left = np.empty_like(beyond)
+    flat = left.reshape(-1)
+    values = np.empty((2, beyond.shape[0], LANES), beyond.dtype)
     for f in range(first, last):
         left[:] = 0.0
-        at = -1
+        at, total = -1, 0.0
         cuts = max(n_bins[f] - 1, 1)
         for t in range(cuts):
             if t % COARSE == COARSE // 2 or t == cuts - 1 or t == 0:
-                _move(bins, order[f], signed, starts[f], at, t, left)
+                total += _move(cells, order[f], signed, starts[f], at, t, flat)
                 at = t
-                tried[f, t] = _best_splits(left, below, width, values)
+                tried[f, t] = _best_splits(left, beyond, n_bins, total, values)[0]
 
 
 @numba.njit(cache=True, nogil=True)
@@ -161,18 +189,26 @@ def _most_promising(tried, mass, t0, t1):
 
 
 @numba.njit(cache=True, nogil=True)
-def _write_child(left, below, n_bins, g, of_left, node, leaves):
-    """Write the best split of a child by feature g: its node and its two leaves."""
-    table = left[:, g].copy()
-    if not of_left:
-        for b in range(table.size):
-            table[b] = below[b, g] - (below[b - 1, g] if b else 0.0) - left[b, g]
-    node[0] = g
-    node[1], leaves[0], leaves[1], _ = _best_split(table, n_bins[g])
+def _write_tree(left, beyond, n_bins, f, cut, of_left, of_right, nodes, leaves):
+    """Write the tree with this root and the best splits of its children by these features."""
+    nodes[0, 0], nodes[0, 1] = f, cut
+    nodes[1, 0], nodes[2, 0] = of_left, of_right
+    for child in range(2):
+        g = nodes[1 + child, 0]
+        j, lane = g // LANES, g % LANES
+        table = left[j, :, lane].copy()
+        if child == 1:
+            before = -beyond[j, -1, lane]  # half the sum
+            for b in range(table.size):
+                table[b] = before - beyond[j, b, lane] - left[j, b, lane]
+                before = beyond[j, b, lane]
+        nodes[1 + child, 1], leaves[2 * child], leaves[2 * child + 1], _ = _best_split(
+            table, n_bins[g]
+        )
 
 
 @numba.njit(cache=True, nogil=True)
-def best_trees(bins, order, starts, n_bins, width, signed, below, first, last, tried, record):
+def best_trees(cells, order, starts, n_bins, signed, beyond, first, last, tried, record):
     """A depth-2 tree of large edge for every root feature in ``first .. last - 1``.
 
     The largest over all roots is exact.  ``order[f]`` sorts the examples by feature f,
@@ -186,12 +222,13 @@ def best_trees(bins, order, starts, n_bins, width, signed, below, first, last, t
         Feature and threshold of the root, the left and the right child.
     leaves : array of shape (last - first, 4)
     """
-    left = np.empty_like(below)
-    values = np.empty((2, below.shape[1]))
+    left = np.empty_like(beyond)
+    flat = left.reshape(-1)
+    values = np.empty((2, beyond.shape[0], LANES), beyond.dtype)
     edges = np.empty(last - first)
     nodes = np.empty((last - first, 3, 2), np.int64)
     leaves = np.empty((last - first, 4))
-    mass = np.zeros(width.shape[0] + 1)  # sum |u| of the bins below
+    mass = np.zeros(n_bins.max() + 1)  # sum |u| of the bins below
     for f in range(first, last):
         cuts = max(n_bins[f] - 1, 1)
         best, cut = -1.0, 0
@@ -202,7 +239,7 @@ def best_trees(bins, order, starts, n_bins, width, signed, below, first, last, t
             if tried[f, t] > best:
                 best, cut = tried[f, t], t
         left[:] = 0.0
-        at = -1
+        at, total = -1, 0.0
         t0 = 0
         while t0 < cuts - 1:
             t1 = t0 + 1
@@ -212,33 +249,26 @@ def best_trees(bins, order, starts, n_bins, width, signed, below, first, last, t
             if bound <= max(best, record):
                 t0 = t1
                 continue
-            _move(bins, order[f], signed, starts[f], at, t, left)
+            total += _move(cells, order[f], signed, starts[f], at, t, flat)
             at = t
-            tried[f, t] = _best_splits(left, below, width, values)
+            tried[f, t] = _best_splits(left, beyond, n_bins, total, values)[0]
             if tried[f, t] > best:
                 best, cut = tried[f, t], t
-        _move(bins, order[f], signed, starts[f], at, cut, left)
+        total += _move(cells, order[f], signed, starts[f], at, cut, flat)
         k = f - first
-        edges[k] = _best_splits(left, below, width, values)
-        nodes[k, 0, 0] = f
-        nodes[k, 0, 1] = cut
-        for child in range(2):
-            g = np.argmax(values[child])
-            _write_child(
-                left, below, n_bins, g, child == 0,
-                nodes[k, 1 + child], leaves[k, 2 * child : 2 * child + 2],
-            )  # fmt: skip
+        edges[k], of_left, of_right = _best_splits(left, beyond, n_bins, total, values)
+        _write_tree(left, beyond, n_bins, f, cut, of_left, of_right, nodes[k], leaves[k])
     return edges, nodes, leaves
 
 
 @numba.njit(cache=True, nogil=True)
 def propose_trees(
-    bins, order, starts, n_bins, width, signed, below, first, last, n_tried, start, n_parts
+    cells, order, starts, n_bins, signed, beyond, first, last, n_tried, start, n_parts
 ):
     """Depth-2 trees of large edge for every root feature in ``first .. last - 1``, quickly.
 
     About ``n_tried`` of a root's thresholds are tried, others for each ``start``; from each of
-    ``n_parts`` ranges of them the best is taken.  ``bins`` may be coarser than those of
+    ``n_parts`` ranges of them the best is taken.  The bins may be coarser than those of
     :func:`best_trees`, and sums are in the precision of ``signed``.
 
     Returns
@@ -246,27 +276,27 @@ def propose_trees(
     nodes : int array of shape (n_trees, 3, 2)
         Feature and threshold of the root; the features of its children, their thresholds unset.
     """
-    left = np.empty_like(below)
-    values = np.empty((2, below.shape[1]), below.dtype)
+    left = np.empty_like(beyond)
+    flat = left.reshape(-1)
+    values = np.empty((2, beyond.shape[0], LANES), beyond.dtype)
     nodes = np.empty((n_parts * (last - first), 3, 2), np.int64)
     n_trees = 0
     for f in range(first, last):
         left[:] = 0.0
-        at, part, best = -1, -1, -1.0
+        at, total, part, best = -1, 0.0, -1, -1.0
         cuts = max(n_bins[f] - 1, 1)
         stride = max(cuts // n_tried, 1)
         for t in range(start % stride, cuts, stride):
-            _move(bins, order[f], signed, starts[f], at, t, left)
+            total += _move(cells, order[f], signed, starts[f], at, t, flat)
             at = t
-            value = _best_splits(left, below, width, values)
+            value, of_left, of_right = _best_splits(left, beyond, n_bins, total, values)
             if t * n_parts // cuts > part:
                 part, best = t * n_parts // cuts, -1.0
                 n_trees += 1
             if value > best:
                 best = value
                 nodes[n_trees - 1, 0, 0], nodes[n_trees - 1, 0, 1] = f, t
-                nodes[n_trees - 1, 1, 0] = np.argmax(values[0])
-                nodes[n_trees - 1, 2, 0] = np.argmax(values[1])
+                nodes[n_trees - 1, 1, 0], nodes[n_trees - 1, 2, 0] = of_left, of_right
     return nodes[:n_trees]
 
 
@@ -311,77 +341,43 @@ def histograms_of_roots(bins, signed, n_slots):
 
 
 @numba.njit(cache=True, nogil=True)
-def trees_of(table, n_bins, width):
+def trees_of(table, n_bins):
     """The depth-2 tree of largest edge for every root, from :func:`histograms_of_roots`.
 
     Returns what :func:`best_trees` does.
     """
-    n_features = table.shape[0]
-    values = np.empty((2, n_features))
+    n_features, n_slots = table.shape[:2]
+    left = np.empty((-(-n_features // LANES), n_slots, LANES))
+    beyond = np.empty_like(left)
+    values = np.empty((2, left.shape[0], LANES))
     edges = np.empty(n_features)
     nodes = np.empty((n_features, 3, 2), np.int64)
     leaves = np.empty((n_features, 4))
     for f in range(n_features):
-        below = np.zeros(table.shape[2:])
-        for t in range(table.shape[1]):
-            below += table[f, t]
-        for b in range(1, below.shape[0]):
-            below[b] += below[b - 1]
-        left = np.zeros_like(below)
-        best, cut = -1.0, 0
+        beyond[:] = 0.0
+        for t in range(n_slots):
+            _add_table(table[f, t], beyond)
+        _balance(beyond)
+        left[:] = 0.0
+        best, cut, total = -1.0, 0, 0.0
         for t in range(max(n_bins[f] - 1, 1)):
-            left += table[f, t]
-            value = _best_splits(left, below, width, values)
+            total += _add_table(table[f, t], left)
+            value = _best_splits(left, beyond, n_bins, total, values)[0]
             if value > best:
                 best, cut = value, t
         left[:] = 0.0
+        total = 0.0
         for t in range(cut + 1):
-            left += table[f, t]
-        edges[f] = _best_splits(left, below, width, values)
-        nodes[f, 0, 0], nodes[f, 0, 1] = f, cut
-        for child in range(2):
-            g = np.argmax(values[child])
-            _write_child(
-                left, below, n_bins, g, child == 0,
-                nodes[f, 1 + child], leaves[f, 2 * child : 2 * child + 2],
-            )  # fmt: skip
+            total += _add_table(table[f, t], left)
+        edges[f], of_left, of_right = _best_splits(left, beyond, n_bins, total, values)
+        _write_tree(left, beyond, n_bins, f, cut, of_left, of_right, nodes[f], leaves[f])
     return edges, nodes, leaves
 
 
 @numba.njit(cache=True, nogil=True)
-def evaluate(columns, features, thresholds, leaves, out):
-    """``out[k, i]``: the leaf of tree k that example i falls into; ``x <= threshold`` goes left.
-
-    ``columns`` has a row a feature.  Trees are complete and stored as heaps: node v has children
-    2v + 1 and 2v + 2.
-    """
-    n_nodes = features.shape[1]
-    for k in range(features.shape[0]):
-        if n_nodes == 3:  # without branches
-            x0, x1, x2 = columns[features[k, 0]], columns[features[k, 1]], columns[features[k, 2]]
-            t0, t1, t2 = thresholds[k, 0], thresholds[k, 1], thresholds[k, 2]
-            a, b, c, e = leaves[k, 0], leaves[k, 1], leaves[k, 2], leaves[k, 3]
-            for i in range(columns.shape[1]):
-                left = a if x1[i] <= t1 else b
-                right = c if x2[i] <= t2 else e
-                out[k, i] = left if x0[i] <= t0 else right
-            continue
-        for i in range(columns.shape[1]):
-            v = 0
-            while v < n_nodes:
-                v = 2 * v + (1 if columns[features[k, v], i] <= thresholds[k, v] else 2)
-            out[k, i] = leaves[k, v - n_nodes]
-
-
-@numba.njit(cache=True, nogil=True)
-def leaf_sums(columns, features, thresholds, signed):
-    """``S[k, leaf]``: the sum of ``signed`` over the examples in a leaf of tree k."""
-    n_nodes = features.shape[1]
-    sums = np.zeros((features.shape[0], n_nodes + 1))
-    for k in range(features.shape[0]):
-        for i in range(columns.shape[1]):
-            v = 0
-            while v < n_nodes:
-                v = 2 * v + (1 if columns[features[k, v], i] <= thresholds[k, v] else 2)
-            sums[k, v - n_nodes] += signed[i]
-    return sums
+def _add_table(part, table):
+    """Add histograms of shape (bins, features); returns their sum."""
+    for b in range(part.shape[0]):
+        for g in range(part.shape[1]):
+            table[g // LANES, b, g % LANES] += part[b, g]
+    return part[:, 0].sum()

@@ -58,6 +58,9 @@ class Binning:
         # the kernels want features with many bins first
         self.features = np.argsort([-cuts.size for cuts in self.cuts], kind="stable")
         self.n_bins = np.array([self.cuts[f].size + 1 for f in self.features])
+        self._thresholds = np.full((self.n_bins.size, self.n_bins.max()), np.inf)
+        for g, f in enumerate(self.features):
+            self._thresholds[g, : self.cuts[f].size] = self.cuts[f]
 
     def transform(self, X: FloatArray) -> npt.NDArray[Any]:
         """The bins, one row an example, features in the order of ``features``."""
@@ -66,12 +69,8 @@ class Binning:
             bins[:, g] = np.searchsorted(self.cuts[f], X[:, f])
         return bins
 
-    def threshold(self, g: int, cut: int) -> float:
-        """The threshold after bin ``cut`` of the g-th feature in ``features``."""
-        cuts = self.cuts[self.features[g]]
-        return float(cuts[cut]) if cut < cuts.size else np.inf
-
-    def tree(self, nodes: IntArray, leaves: FloatArray) -> Tree:
-        """The tree of nodes that name features in the order of ``features``, and bins."""
-        thresholds = [self.threshold(int(g), int(cut)) for g, cut in nodes]
-        return Tree(self.features[nodes[:, 0]], np.array(thresholds), leaves.copy())
+    def trees(self, nodes: IntArray, leaves: FloatArray) -> list[Tree]:
+        """The trees of nodes that name features in the order of ``features``, and bins."""
+        places, cuts = nodes[..., 0], nodes[..., 1]
+        thresholds = self._thresholds[places, cuts]
+        return list(map(Tree, self.features[places], thresholds, leaves.copy()))

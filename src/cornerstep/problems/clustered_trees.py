@@ -135,7 +135,6 @@ class SpreadTreeLearner:
                 f"max_bins must be at most {most} for {n_bins.size} features on a cluster, where "
                 f"tables of pairs of bins are summed up; got {n_bins.max()} bins"
             )
-        self._width = np.array([int((n_bins > b).sum()) for b in range(n_bins.max())])
         submit = columns.client.submit
         self._bins = [submit(_binned, part, binning, pure=False) for part in columns.chunks]
 
@@ -150,9 +149,9 @@ class SpreadTreeLearner:
         if self.max_depth == 1:
             edges, nodes, leaves = kernels.stumps_of(table, self.binning.n_bins)
         else:
-            edges, nodes, leaves = kernels.trees_of(table, self.binning.n_bins, self._width)
+            edges, nodes, leaves = kernels.trees_of(table, self.binning.n_bins)
         best = np.argsort(-edges, kind="stable")[:_ANSWERS]
-        trees = [self.binning.tree(nodes[k], leaves[k]) for k in best]
+        trees = self.binning.trees(nodes[best], leaves[best])
         margins = self.margins(trees)
         found = margins @ distribution
         order = np.argsort(-found, kind="stable")
@@ -161,7 +160,7 @@ class SpreadTreeLearner:
     propose = query
 
     def _tables(self, signed: FloatArray) -> npt.NDArray[Any]:
-        columns, slots = self.columns, self._width.size
+        columns, slots = self.columns, self.binning.n_bins.max()
         pairs = zip(self._bins, columns.parts(signed), strict=True)
         submit = columns.client.submit
         replies = [submit(_table, *pair, slots, self.max_depth, pure=False) for pair in pairs]

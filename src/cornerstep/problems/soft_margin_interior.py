@@ -186,9 +186,9 @@ class State:
         mass_error = part.mass - d.sum()
 
         inverse = 1.0 / ((tau + zl) / d + zu / room)
-        factor = cho_factor(
-            _newton_matrix(part.matrix, inverse, s / w), lower=True, check_finite=False
-        )
+        matrix = _newton_matrix(part.matrix, inverse, s / w)
+        # symmetric: its transpose is in the order of LAPACK
+        factor = cho_factor(matrix.T, lower=True, overwrite_a=True, check_finite=False)
         column = part.edges(inverse)
         sums = cho_solve(factor, np.column_stack([column, np.ones(w.size)]), check_finite=False)
         total = float(inverse.sum())

@@ -31,6 +31,7 @@ _BARRIER = 0.1  # of the gap: k mu
 _SLACK = 0.3  # of the gap: the least slack at the start
 _NEW = 0.05  # of the weight: for new hypotheses at the start
 _ALL = 0.02  # of the weight: spread over all of them
+_FINE = 0.1  # the gap below which both shrink with it: far in units of tau, steps do not converge
 _FAR = 9.0  # in tau: margins that far above the threshold have no weight
 _MATTER = 0.03  # of the largest: curvatures below are left out
 _ENOUGH = 8  # examples per hypothesis in A D A'; of more, some drawn at random
@@ -56,14 +57,15 @@ def solve_smoothed(
     tau = gap / math.log(problem.ratio)
     w = weights / weights.sum()
     new = w == 0
-    w = (1.0 - _ALL - _NEW * bool(new.any())) * w + _ALL / w.size
-    w[new] += _NEW / max(int(new.sum()), 1)
+    share = min(gap / _FINE, 1.0)
+    w = w + share * _ALL / w.size
+    w[new] += share * _NEW / max(int(new.sum()), 1)
     w /= w.sum()
     seen = np.zeros(problem.size, bool)  # rows only join, so that this ends
     while True:
         rows = _near(problem, _combine(w, margins), tau, seen)
         part = problem if rows is None else SoftMargin(problem.weights[rows], problem.nu, tau)
-        climb = _Climb(part, margins if rows is None else margins[:, rows], tau, gap, w)
+        climb = _Climb(part, margins if rows is None else margins.take(rows, 1), tau, gap, w)
         if not climb.run(target):
             return None
         w = climb.w
@@ -119,11 +121,11 @@ class _Climb:
         """Steps until no edge is larger by more than ``target`` than the mean; False: in vain."""
         try:
             for step in range(_MAX_STEPS):
-                if step and self.edges.max() - self.w @ self.edges <= target:
-                    return True
                 if step % _RENEWED == 0:
                     hessian = self._hessian()
                 self._step(hessian)
+                if self.edges.max() - self.w @ self.edges <= target:
+                    return True
         except LinAlgError:
             pass
         return False
@@ -147,7 +149,7 @@ class _Climb:
         curvatures, free = self._curvatures()
         kept = np.flatnonzero(curvatures > _MATTER * curvatures.max())
         some = curvatures[kept]
-        part = self.margins[:, kept]
+        part = self.margins.take(kept, axis=1)
         f = np.where(free[kept], some, 0.0)
         column = _edges(part, f)
         scaled = part * np.sqrt(some).astype(part.dtype)
@@ -160,28 +162,31 @@ class _Climb:
         if factor != 1.0:
             product *= factor
         if (total := float(f.sum())) > 0:
-            column /= math.sqrt(total)
-            product -= np.outer(column, column).astype(product.dtype)
+            column = (column / math.sqrt(total)).astype(product.dtype)
+            product -= np.outer(column, column)
         return product
 
     def _step(self, hessian: FloatArray) -> None:
         w, s, k = self.w, self.slack, self.w.size
         matrix = hessian.copy()
         matrix[np.diag_indices(k)] += s / w + 1e-7 * float(np.trace(hessian)) / k
-        factor = cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
-        ones = _solve(factor, np.ones(k))
+        # symmetric: its transpose is in the order of LAPACK
+        factor = cho_factor(matrix.T, lower=True, overwrite_a=True, check_finite=False)
+        ones, first = _solve(factor, np.column_stack([np.ones(k), self.edges])).T
 
-        def direction(product: FloatArray | float) -> tuple[FloatArray, FloatArray]:
+        def direction(
+            first: FloatArray, product: FloatArray | float
+        ) -> tuple[FloatArray, FloatArray]:
             """Newton's direction in w and in the slacks towards ``slack_j w_j = product_j``."""
-            first = _solve(factor, self.edges + product / w)
             dw = first - first.sum() / ones.sum() * ones
             return dw, (product - s * dw) / w - s
 
-        dw, ds = direction(0.0)
+        dw, ds = direction(first, 0.0)
         now = float(s @ w) / k
         ahead = float((s + _step_size(s, ds) * ds) @ (w + _step_size(w, dw) * dw)) / k
         centre = max(now * (ahead / now) ** 2, self.mu)
-        dw, ds = direction(centre - dw * ds)
+        product = centre - dw * ds
+        dw, ds = direction(_solve(factor, self.edges + product / w), product)
         size = _step_size(w, dw, _BACK_OFF)
         dz = _combine(dw, self.margins)
         least = self.g + centre * float(np.log(w).sum())

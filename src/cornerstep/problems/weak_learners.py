@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from cornerstep.kernels import tree_values
 from cornerstep.kernels import trees as kernels
 from cornerstep.problems.binning import Binning, Tree
 from cornerstep.vectors import FloatArray, IntArray
@@ -83,7 +84,7 @@ def leaf_sums(features: IntArray, thresholds: FloatArray, X: Any, signed: FloatA
     if not isinstance(X, np.ndarray):  # on a cluster
         found: FloatArray = X.leaf_sums(features, thresholds, signed)
         return found
-    return kernels.leaf_sums(np.ascontiguousarray(X.T), features, thresholds, signed)
+    return tree_values.leaf_sums(np.ascontiguousarray(X.T), features, thresholds, signed)
 
 
 def _evaluate(hypotheses: Sequence[Any], X: FloatArray, columns: Any) -> FloatArray:
@@ -99,7 +100,7 @@ def _evaluate(hypotheses: Sequence[Any], X: FloatArray, columns: Any) -> FloatAr
         features, thresholds, leaves = (np.array(part) for part in zip(*chosen, strict=True))
         alone = len(members) == len(hypotheses)
         part = out if alone else np.empty((len(members), X.shape[0]))
-        kernels.evaluate(columns, features, thresholds, leaves, part)
+        tree_values.evaluate(columns, features, thresholds, leaves, part)
         if not alone:
             out[members] = part
     return out
@@ -133,7 +134,7 @@ class TreeLearner:
         self._bins = binning.transform(X)
         self._columns = np.ascontiguousarray(self._bins.T)
         n_bins = binning.n_bins
-        self._width = np.array([int((n_bins > b).sum()) for b in range(n_bins.max())])
+        self._cells = kernels.cells_of(self._bins, n_bins.max())
         self._order = np.argsort(self._bins.T, axis=1, kind="stable").astype(np.int32)
         edges = np.arange(n_bins.max() + 1)
         self._starts = np.array(
@@ -157,31 +158,32 @@ class TreeLearner:
         else:
             edges, nodes, leaves = self._sample(signed)
         best = np.argsort(-edges, kind="stable")
-        grown = [(nodes[k], leaves[k]) for k in best]
+        nodes, leaves = nodes[best], leaves[best]
         if self.max_depth > 2:
-            grown = [self._deepen(*tree, signed, self.max_depth) for tree in grown]
-        features = np.array([tree[0][:, 0] for tree in grown])
-        cuts = np.array([tree[0][:, 1] for tree in grown])
-        values = np.array([tree[1] for tree in grown])
-        margins = np.empty((len(grown), self.labels.size))
-        kernels.evaluate(self._columns, features, cuts, values, margins)
+            grown = [
+                self._deepen(*tree, signed, self.max_depth)
+                for tree in zip(nodes, leaves, strict=True)
+            ]
+            nodes, leaves = (np.array(part) for part in zip(*grown, strict=True))
+        margins = np.empty((len(nodes), self.labels.size))
+        tree_values.evaluate(self._columns, nodes[..., 0], nodes[..., 1], leaves, margins)
         margins *= self.labels
         found = margins @ distribution
         order = np.argsort(-found, kind="stable")
-        chosen = [self.binning.tree(*grown[k]) for k in order]
-        return Answer(float(found[order[0]]), chosen, margins[order], complete)
+        trees = self.binning.trees(nodes[order], leaves[order])
+        return Answer(float(found[order[0]]), trees, margins[order], complete)
 
     def _search(self, signed: FloatArray, depth: int) -> tuple[FloatArray, IntArray, FloatArray]:
         """Edges, nodes and leaves of a tree of depth 1 or 2 for every root; the best is exact."""
         n_bins = self.binning.n_bins
         if depth == 1:
             return kernels.best_stumps(self._bins, n_bins, signed)
-        fixed = (self._bins, self._order, self._starts, n_bins, self._width, signed)
-        below = kernels.prefix_sums(self._bins, self._width, signed)
-        tried = np.full((n_bins.size, self._width.size), np.nan)
-        self._by_roots(lambda a, b: kernels.try_roots(*fixed, below, a, b, tried))
+        beyond = kernels.balances(self._cells, n_bins, signed)
+        fixed = (self._cells, self._order, self._starts, n_bins, signed, beyond)
+        tried = np.full((n_bins.size, n_bins.max()), np.nan)
+        self._by_roots(lambda a, b: kernels.try_roots(*fixed, a, b, tried))
         record = float(np.nanmax(tried))
-        parts = self._by_roots(lambda a, b: kernels.best_trees(*fixed, below, a, b, tried, record))
+        parts = self._by_roots(lambda a, b: kernels.best_trees(*fixed, a, b, tried, record))
         edges, nodes, leaves = (np.concatenate(part) for part in zip(*parts, strict=True))
         return edges, nodes, leaves
 
@@ -194,10 +196,8 @@ class TreeLearner:
         few = signed.astype(np.float32)
         few[abs(few) < _SLIGHT * abs(few).max()] = 0.0
         self._asked += 1
-        merging = self._merging(self._asked % _SHIFTS)
-        bins, starts, n_bins, width, merged, shift = merging
-        below = kernels.prefix_sums(bins, width, few)
-        fixed = (bins, self._order, starts, n_bins, width, few, below)
+        cells, starts, n_bins, merged, shift = self._merging(self._asked % _SHIFTS)
+        fixed = (cells, self._order, starts, n_bins, few, kernels.balances(cells, n_bins, few))
         parts = self._by_roots(
             lambda a, b: kernels.propose_trees(*fixed, a, b, _TRIED, self._asked, _PARTS)
         )
@@ -210,7 +210,7 @@ class TreeLearner:
         return edges, nodes, leaves
 
     def _merging(self, number: int) -> tuple[Any, ...]:
-        """Bins merged to fewer, where they start, their number, the shift of the borders."""
+        """Cells of bins merged to fewer, where they start, their number, the borders' shift."""
         if number not in self._merged:
             n_bins = self.binning.n_bins
             merged = -(-n_bins // _COARSE_BINS)
@@ -219,10 +219,9 @@ class TreeLearner:
             slots = np.arange(coarse.max() + 1)
             first = np.clip(slots * merged[:, None] - shift[:, None], 0, n_bins.max())
             self._merged[number] = (
-                ((self._bins + shift) // merged).astype(np.uint8),
+                kernels.cells_of((self._bins + shift) // merged, coarse.max()),
                 np.take_along_axis(self._starts, first, axis=1),
                 coarse,
-                (coarse[:, None] > slots[:-1]).sum(axis=0),
                 merged,
                 shift,
             )
@@ -242,7 +241,7 @@ class TreeLearner:
         """Put the best tree of the remaining depth below each leaf of a depth-2 tree."""
         rest = depth - 2
         reached = np.empty((1, signed.size))
-        kernels.evaluate(
+        tree_values.evaluate(
             self._columns, nodes[None, :, 0], nodes[None, :, 1], np.arange(4.0)[None], reached
         )
         heap = np.empty((2**depth - 1, 2), dtype=np.int64)
