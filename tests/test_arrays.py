@@ -174,11 +174,15 @@ def test_losses_and_projections_as_array_code(family, library):
             np.testing.assert_allclose(np.asarray(alpha), expected, atol=1e-7)
 
 
-def _equal_weights(seed):
-    """A loss with equal weights, scores (some with ties), labels, and a smoothing."""
+def _drawn(seed, equal=True):
+    """A loss with equal weights or falling ones, scores (some with ties), labels, a smoothing."""
     rng = np.random.default_rng(seed)
     m = int(rng.integers(3, 90))
     loss = (TopK, Usunier)[seed % 2](int(rng.integers(1, min(m, 8))))
+    if not equal:
+        rho = np.sort(rng.random(int(rng.integers(2, min(m, 12)))))[::-1]
+        rho = np.ceil(4 * rho) / 4 if seed % 5 < 2 else rho
+        loss = (WeightedTopK, WeightedUsunier)[seed % 2](rho)
     scores = rng.standard_normal((8, m)) * rng.choice([0.01, 0.1, 1.0, 10.0, 1e3])
     if seed % 3 == 0:
         scores = np.round(2 * scores) / 2
@@ -189,22 +193,23 @@ def _equal_weights(seed):
 def test_projections_for_equal_weights(seed):
     import array_api_compat.numpy as xp
 
-    loss, scores, labels, smoothing = _equal_weights(seed)
+    loss, scores, labels, smoothing = _drawn(seed)
     ours = ArrayLoss(loss, xp, scores, scores.shape[1])
     alpha = ours.project(-scores / smoothing, labels)
     np.testing.assert_allclose(alpha, loss.project(-scores / smoothing, labels), atol=1e-10)
     assert np.isfinite(loss.conjugate(-alpha, labels, 1e-12)).all()
 
 
-@pytest.mark.parametrize("seed", range(10))
-def test_fused_projections(seed):
+@pytest.mark.parametrize("equal", [True, False])
+@pytest.mark.parametrize("seed", range(30))
+def test_fused_projections_on_cuda(seed, equal):
     """The kernel on a GPU: dual points, and the four sums over them."""
     torch, device = _torch(), _device()
     pytest.importorskip("triton")
     from cornerstep.problems.array_points import nearest_points
     from cornerstep.problems.array_rows import ArrayExamples, ArrayProblem
 
-    loss, scores, labels, smoothing = _equal_weights(seed)
+    loss, scores, labels, smoothing = _drawn(seed, equal)
     n, m = scores.shape
     scales = torch.linspace(0.5, 1.5, n, dtype=torch.float64, device=device)
     examples = ArrayExamples(torch.zeros((n, 2), dtype=torch.float64, device=device))
@@ -214,6 +219,7 @@ def test_fused_projections(seed):
     alpha = (points * problem.largest / scales[:, None]).cpu().numpy()
     expected, s = loss.dual_point(scores, labels, smoothing), scales.cpu().numpy()
     np.testing.assert_allclose(alpha, expected, atol=1e-10)
+    assert np.isfinite(loss.conjugate(-alpha, labels, 1e-12)).all()
     deltas = loss.deltas(labels, m)
     z = scores - scores[np.arange(n), labels][:, None] + deltas
     sums = [-(expected * deltas).sum(1), -(expected * z).sum(1), (expected**2).sum(1)]

@@ -1,8 +1,8 @@
 """Rows as arrays of any library that follows the array-API standard: torch's on a GPU above all.
 
 A pass is that of :mod:`cornerstep.problems.passes`: products with blocks of rows, and between them
-the vertices of the block's scores, by array-API code (:mod:`cornerstep.problems.array_losses`) or
-on a GPU by one fused kernel (:mod:`cornerstep.kernels.multiclass_triton`).  Everything stays on the
+the vertices of the block's scores, or the dual points nearest to them, by array-API code
+(:mod:`cornerstep.problems.array_losses`) or on a GPU by fused kernels.  Everything stays on the
 device; numbers come from it once a pass.
 
 Products are in the precision of the data: TF32 for float32 on a GPU, and for bfloat16 with results
@@ -324,17 +324,16 @@ class ArrayRows:
         return out
 
     def losses(self, image: Any) -> float:
-        problem, xp = self.problem, self.xp
-        total = self._zeros()
+        problem, total = self.problem, self._zeros()
+        smoothing, unprobed = problem.smoothing, self._zeros(problem.n_classes, 0)
         for block in problem.blocks():
             scores = problem.examples.exact_scores(block, image)
-            labels = problem.labels[block]
-            deltas = problem.losses.deltas(block, labels, xp.float64)
-            if problem.smoothing:
-                values, _ = problem.losses.envelopes(scores, labels, deltas, problem.smoothing)
+            if smoothing:
+                numbers, _, _ = self._nearest(block, scores, smoothing)
+                total = total + numbers[2] - 0.5 * smoothing * numbers[3]
             else:
-                values = problem.losses.values(scores, labels, deltas)
-            total = total + xp.sum(problem.scales[block] * values)
+                values = self._corners(block, scores, self.products[block, :0], unprobed)[0]
+                total = total + self.xp.sum(values)
         return float(total)
 
     def dot(self, image: Any, other: Any) -> float:
