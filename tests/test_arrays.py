@@ -8,6 +8,7 @@ import sys
 import array_api_strict
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from sklearn.datasets import load_digits
 
 from cornerstep import MulticlassSVC, certify, load, save
@@ -62,6 +63,13 @@ def test_same_iterates_as_numpy(kind, loss, smoothing):
         assert model.dual_objective_ == pytest.approx(expected.dual_objective_, rel=1e-9, abs=1e-9)
         np.testing.assert_allclose(to_numpy(model.coef_), expected.coef_, atol=1e-9)
         np.testing.assert_allclose(model.trace_["value"], expected.trace_["value"], rtol=1e-9)
+        if expected.dual_coef_ is None:
+            assert model.dual_coef_ is None
+            continue
+        dual = sp.csr_array(to_numpy(model.dual_coef_))
+        np.testing.assert_allclose(dual.toarray(), expected.dual_coef_.toarray(), atol=1e-9)
+        if not (solver == "envelope" and smoothing):  # there it proves a little more
+            assert problem.dual(dual) == pytest.approx(model.dual_objective_, rel=1e-9, abs=1e-9)
 
 
 @pytest.mark.parametrize("kind", ["torch", "cuda"])
@@ -142,6 +150,7 @@ def test_model_files_and_certificates(kind, solver, smoothing, tmp_path):
     for fitted, data in ((model, (make(X), make(y))), (loaded, (X, y))):
         proof = certify(fitted, *data)
         assert proof.holds, proof.problems
+        assert proof.how == "the dual coefficients of the model"
         assert proof.values[0] == pytest.approx(model.objective_, rel=1e-9)
     with pytest.raises(ValueError, match="X must be an array of NumPy"):
         loaded.predict(make(X))

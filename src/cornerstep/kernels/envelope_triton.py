@@ -15,7 +15,7 @@ import triton.language as tl
 from cornerstep.kernels.rows_triton import Targets, launch
 from cornerstep.kernels.weighted_triton import STEPS, each, level, shift, whole, with_label
 
-_WARPS = {128: 1, 1024: 4, 8192: 8}
+_WARPS = {128: 1, 1024: 2, 8192: 8}
 
 
 @triton.jit

@@ -14,13 +14,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from cornerstep.arrays import (
+    compressed,
     from_numpy,
     is_short,
+    joined,
     leading,
     namespace,
     on_gpu,
@@ -32,6 +35,7 @@ from cornerstep.losses import Loss
 from cornerstep.problems.array_losses import ArrayLoss, one_hot
 from cornerstep.problems.array_points import fused_corners, nearest_points
 from cornerstep.problems.passes import FEATURES, PROBES, SAFETY, DualState, Envelopes, Pass
+from cornerstep.problems.sources import NOTHING, Made, Source, blend, made_by
 from cornerstep.vectors import FloatArray
 
 _TOGETHER = 16  # states that are stacked for one product
@@ -217,6 +221,7 @@ class ArrayRows:
             0.0,
             self._zeros(problem.examples.n if kept else 0, problem.n_classes),
             self._zeros(problem.n_classes, self.products.shape[1]),
+            made=NOTHING,
         )
 
     def uniform(self) -> DualState:
@@ -239,12 +244,15 @@ class ArrayRows:
             total * (part - xp.mean(part, axis=0, keepdims=True)) for part in (image, probed)
         )
         alpha = xp.concat(points, axis=0) if problem.smoothing else state.alpha
-        return DualState(image, float(linear), alpha, probed)
+        return DualState(image, float(linear), alpha, probed, made=made_by("uniform"))
 
     def corner(self, primal: DualState, state: DualState, *, nearest: bool) -> Pass:
         with quick_products(self.problem.examples.data, self.problem.examples.quick):
             corner, losses, vertex_losses = self.device_pass(primal.image, state.alpha, nearest)
-        corner = corner._replace(linear=float(corner.linear))
+        made: Made | None = None
+        if not self.problem.smoothing:
+            made = made_by("corner", primal.image, quick=self.problem.examples.quick)
+        corner = corner._replace(linear=float(corner.linear), made=made)
         return Pass(primal, state, corner, float(losses), float(vertex_losses))
 
     def device_pass(self, image: Any, alpha: Any, nearest: bool) -> tuple[DualState, Any, Any]:
@@ -285,6 +293,7 @@ class ArrayRows:
     def envelopes(self, image: Any, smoothing: float) -> Envelopes:
         problem = self.problem
         nothing = self.nothing(kept=False)
+        made = made_by("nearest", image, smoothing, problem.examples.quick)
         out, probed, numbers = nothing.image, nothing.probed, self._zeros(4)
         image, shift = problem.examples.short_weights(image)
         with quick_products(problem.examples.data, problem.examples.quick):
@@ -297,7 +306,7 @@ class ArrayRows:
                 out = out + self._image(block, coefficients, False)
         losses, linear, products, ridge = to_numpy(numbers).tolist()
         unit = problem.largest
-        state = DualState(unit * out, linear, nothing.alpha, unit * probed)
+        state = DualState(unit * out, linear, nothing.alpha, unit * probed, made=made)
         return Envelopes(state, losses, products - 0.5 * smoothing * ridge, ridge)
 
     def metric(self, factor: float) -> Callable[[Any], Any]:
@@ -381,7 +390,8 @@ class ArrayRows:
                 total = total + xp.tensordot(some, group, axes=1)
             fields.append(total)
         linear = float(weights @ np.array([state.linear for state in states]))
-        return DualState(fields[0], linear, fields[1], fields[2])
+        made = blend(zip(weights.tolist(), (state.made for state in states), strict=True))
+        return DualState(fields[0], linear, fields[1], fields[2], made=made)
 
     def error(self, state: DualState) -> float:
         return SAFETY * math.sqrt(float(self.square_of_error(state.image, state.probed)) / PROBES)
@@ -400,6 +410,38 @@ class ArrayRows:
         return before and (examples.tf32 or is_short(examples.data))
 
     def coefficients(self, state: DualState) -> Any:
-        if not state.alpha.shape[0]:
-            return None
-        return self.problem.scales[:, None] * state.alpha
+        if state.alpha.shape[0]:
+            return self.problem.scales[:, None] * state.alpha
+        return None if state.made is None else partial(self.found_again, state.made)
+
+    def found_again(self, made: Made) -> Any:
+        """``s_i alpha_i``: a sparse CSR tensor of torch, a dense array of other libraries."""
+        problem, xp, parts = self.problem, self.xp, []
+        for block in problem.blocks():
+            total: Any = self._zeros(problem.labels[block].shape[0], problem.n_classes)
+            for weight, source in made:
+                total = total + weight * self._points(block, source)
+            parts.append(compressed(total))
+        return joined(xp, parts)
+
+    def _points(self, block: slice, source: Source) -> Any:
+        """``s_i alpha_i`` of a block, in float64, with products as they were."""
+        problem, xp, examples = self.problem, self.xp, self.problem.examples
+        if source.task == "uniform":
+            own = xp.astype(one_hot(xp, problem.labels[block], problem.n_classes), xp.float64)
+            total = sum(problem.losses.weights)
+            return problem.scales[block][:, None] * total * (own - 1.0 / problem.n_classes)
+        before, examples.quick = examples.quick, source.quick
+        try:
+            with quick_products(examples.data, source.quick):
+                if source.task == "nearest":
+                    image, shift = examples.short_weights(source.image)
+                    scores = examples.scores(block, image, shift)
+                    out = self._nearest(block, scores, source.smoothing)[2]
+                    return problem.largest * out
+                scores = examples.scores(block, source.image)
+                unprobed = self._zeros(problem.n_classes, 0)
+                out = self._corners(block, scores, self.products[block, :0], unprobed)[2]
+                return problem.unit * xp.astype(out, xp.float64)
+        finally:
+            examples.quick = before

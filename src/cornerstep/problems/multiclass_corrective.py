@@ -50,6 +50,8 @@ class CorrectiveDescent(BatchDescent):
         Where to start.
     """
 
+    remembers = True
+
     def __init__(self, problem: MulticlassProblem | Rows, state: DualState | None = None) -> None:
         super().__init__(problem, RULE, state)
         if state is None:

@@ -27,6 +27,7 @@ from cornerstep.optimiser.order import Order
 from cornerstep.problems.examples import Examples, with_constant
 from cornerstep.problems.multiclass import MulticlassProblem
 from cornerstep.problems.passes import DualState, LocalRows
+from cornerstep.problems.sources import Made
 from cornerstep.vectors import FloatArray, IntArray
 
 _EXTRA = 5  # classes that may join a pool each round, beyond those that the loss weighs
@@ -92,8 +93,11 @@ class Crew(Protocol):
         Raises :class:`LostDualsError` if dual points were lost on the way.
         """
 
-    def coefficients(self) -> Any:
-        """``s_i alpha_i`` of all dual points as a sparse matrix; None where there are too many."""
+    def coefficients(self, made: Made) -> Any:
+        """``s_i alpha_i`` of all dual points as a sparse matrix, or what makes it when called.
+
+        None where there are too many, or some that block ascent held are lost.
+        """
 
     def duals(self) -> tuple[Any, ...] | None:
         """The dual points of the block method as one pool; None if some are lost at the moment."""
@@ -311,6 +315,17 @@ class Partition:
             "image": own,
             "here": kernels.dual_terms(pool, problem.record),
         }
+
+    def found_again(self, problem: MulticlassProblem, made: Made) -> Any:
+        """``s_i alpha_i`` of such dual points, as a sparse matrix."""
+        others = tuple((weight, source) for weight, source in made if source.task != "held")
+        out = self._batch(problem).found_again(others)
+        weight = sum(weight for weight, source in made if source.task == "held")
+        if weight:
+            self.held(problem)
+            held = self.coefficients(problem.labels, problem.scales, problem.n_classes)
+            out = out + weight * held
+        return out
 
     def coefficients(self, labels: IntArray, scales: FloatArray, n_classes: int) -> Any:
         """``s_i alpha_i`` of the dual points held, as a sparse matrix."""
