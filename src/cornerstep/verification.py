@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import copy
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -30,6 +31,7 @@ from cornerstep.arrays import is_foreign, to_numpy
 from cornerstep.certificates import Certificate, certificate
 from cornerstep.estimators.multiclass_input import given_loss
 from cornerstep.estimators.targets import example_weights
+from cornerstep.streaming import Rows, as_rows, labels_of
 from cornerstep.vectors import FloatArray, IntArray
 
 _BLOCK = 2**21  # entries of a kernel matrix or of scores held at a time
@@ -89,7 +91,7 @@ class Verification:
         }
 
 
-def certify(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> Verification:
+def certify(estimator: Any, X: Any, y: Any = None, sample_weight: Any = None) -> Verification:
     """Recompute value and bound of a fitted estimator from its training data.
 
     Parameters
@@ -97,7 +99,8 @@ def certify(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> Verifi
     estimator : fitted estimator
         Possibly loaded from a model file.
     X, y, sample_weight
-        The data that it was trained on.
+        The data that it was trained on.  For a linear multi-class model X may be rows on disk (see
+        :mod:`cornerstep.streaming`), which are read in blocks, with labels of their own.
 
     Returns
     -------
@@ -116,12 +119,18 @@ def certify(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> Verifi
             raise ValueError("sample_weight must be None for StructuredSVC")
         values, bounds, how = _structured(estimator, X, y, claimed)
     elif name in _CHECKS:
-        X = (sp.csr_array(X) if sp.issparse(X) else np.asarray(X)).astype(np.float64)
+        linear = name == "MulticlassSVC" and estimator.kernel == "linear"
+        rows = as_rows(X) if linear else None
+        if rows is not None:
+            X, y = rows, labels_of(rows, y)
+        else:
+            X = sp.csr_array(X) if sp.issparse(X) else np.asarray(X)
+            X = X if linear and X.dtype.kind == "f" else X.astype(np.float64)
         labels = _labels(estimator, y)
         if X.shape[0] != labels.size:
             raise ValueError(f"X and y must be as many, got {X.shape[0]} and {labels.size}")
         weights = example_weights(
-            X, labels, estimator.classes_, sample_weight, estimator.class_weight
+            labels, labels, estimator.classes_, sample_weight, estimator.class_weight
         )
         values, bounds, how = _CHECKS[name](estimator, X, labels, weights, problems)
     else:
@@ -170,64 +179,102 @@ def _blocks(n: int, width: int) -> list[slice]:
 def _multiclass(
     clf: Any, X: Any, labels: IntArray, weights: FloatArray, problems: list[str]
 ) -> tuple[FloatArray, FloatArray, str]:
-    m, used = clf.classes_.size, weights > 0
-    scales, mu = clf.C * weights[used], float(clf.smoothing)
-    loss = given_loss(clf, labels.size).rows(used)
-    labels = labels[used]
-    constant = clf._constant()
+    used = weights > 0
+    scales = clf.C * weights
+    loss = given_loss(clf, labels.size)
     dual = clf.dual_coef_
     if dual is not None:
         _require_rows(dual.shape[0], used.size)
-        dual = np.asarray(sp.csr_array(dual)[np.flatnonzero(used)].todense())
-    if clf.kernel == "linear":
-        rows = X[used]
-        W = clf.coef_ if m > 2 else np.vstack([-clf.coef_, clf.coef_]) / 2
-        b = clf.intercept_ if m > 2 else np.concatenate([-clf.intercept_, clf.intercept_]) / 2
-        square = float((W**2).sum())
-        if constant:
-            square += float((b**2).sum()) / constant
-        scores = np.asarray(rows @ W.T) + b
-        if dual is not None:
-            image = np.asarray(rows.T @ dual)
-            dual_square = float((image**2).sum()) + constant * float((dual.sum(axis=0) ** 2).sum())
-    else:
-        if clf.support_.size and clf.support_[-1] >= used.size:
-            _require_rows(int(clf.support_[-1]) + 1, used.size)
-        machine = np.zeros((used.size, m))
-        machine[clf.support_] = clf._machine.todense()
-        machine = machine[used]
-        both = machine if dual is None else np.hstack([machine, dual])
-        product = _kernel_product(clf, X, used, both) + constant * both.sum(axis=0)
-        product += clf.kernel_shift_ * both
-        scores = product[:, :m]
-        square = float((machine * scores).sum())
-        if dual is not None:
-            dual_square = float((dual * product[:, m:]).sum())
-    each = loss.envelope(scores, labels, mu) if mu else loss.value(scores, labels)
-    value = 0.5 * square + float(scales @ each)
+        dual = sp.csr_array(dual)
+    parts = _linear_parts if clf.kernel == "linear" else _kernel_parts
+    losses, terms, outside = 0.0, 0.0, 0
+    state = _Squares()
+    for rows, scores, own in parts(clf, X, used, dual, state):
+        there, mu, s = loss.rows(rows), float(clf.smoothing), scales[rows]
+        each = there.envelope(scores, labels[rows], mu) if mu else there.value(scores, labels[rows])
+        losses += float(s @ each)
+        if own is not None:
+            alpha = own / s[:, None]
+            conjugate = there.conjugate(-alpha, labels[rows], _FEASIBLE)
+            finite = np.isfinite(conjugate)
+            outside += int((~finite).sum())
+            ridge = 0.5 * mu * (alpha**2).sum(axis=1)
+            terms += float(s @ (np.where(finite, conjugate, 0.0) + ridge))
+    value = np.array([0.5 * state.primal + losses])
     if dual is None:
-        bound = _bound_anew(clf, X, labels, weights, value)
-        return np.array([value]), np.array([bound]), "a dual point found by a run from zero"
-    alpha = dual / scales[:, None]
-    conjugate = loss.conjugate(-alpha, labels, _FEASIBLE)
-    outside = ~np.isfinite(conjugate)
-    if outside.any():
-        problems.append(f"{int(outside.sum())} dual points lie outside their domain")
-        conjugate = np.where(outside, 0.0, conjugate)
-    ridge = 0.5 * mu * (alpha**2).sum(axis=1)
-    bound = -0.5 * dual_square - float(scales @ (conjugate + ridge))
-    return np.array([value]), np.array([bound]), "the dual coefficients of the model"
+        bound = _bound_anew(clf, X, labels, weights)
+        return value, np.array([bound]), "a dual point found by a run from zero"
+    if outside:
+        problems.append(f"{outside} dual points lie outside their domain")
+    return value, np.array([-0.5 * state.dual - terms]), "the dual coefficients of the model"
 
 
-def _bound_anew(clf: Any, X: Any, labels: IntArray, weights: FloatArray, value: float) -> float:
+@dataclass
+class _Squares:
+    """``|W|²`` of the weights and of the image of the dual points, known when all rows are."""
+
+    primal: float = 0.0
+    dual: float = 0.0
+
+
+#: Numbers of some rows, their scores, and their dual coefficients where there are any.
+_Parts = Iterator[tuple[IntArray, FloatArray, FloatArray | None]]
+
+
+def _linear_parts(clf: Any, X: Any, used: Any, dual: Any, state: _Squares) -> _Parts:
+    two, constant = clf.classes_.size == 2, clf._constant()
+    W = np.vstack([-clf.coef_, clf.coef_]) / 2 if two else clf.coef_
+    b = np.concatenate([-clf.intercept_, clf.intercept_]) / 2 if two else clf.intercept_
+    state.primal = float((W**2).sum())
+    if constant:
+        state.primal += float((b**2).sum()) / constant
+    image, sums = np.zeros((W.shape[1], W.shape[0])), np.zeros(W.shape[0])
+    for start, block in _read_blocks(X, W.shape[0]):
+        inside = np.flatnonzero(used[start : start + block.shape[0]])
+        rows, block = start + inside, block[inside].astype(np.float64)
+        own = None
+        if dual is not None:
+            own = dual[rows].toarray()
+            image += np.asarray(block.T @ own)
+            sums += own.sum(axis=0)
+        yield rows, np.asarray(block @ W.T) + b, own
+    state.dual = float((image**2).sum()) + constant * float((sums**2).sum())
+
+
+def _read_blocks(X: Any, m: int) -> Iterator[tuple[int, Any]]:
+    """The first row and the rows of each block, of a matrix or of rows on disk."""
+    if isinstance(X, Rows):
+        yield from zip(X.starts[:-1].tolist(), X.blocks(), strict=True)
+        return
+    for block in _blocks(X.shape[0], max(m, X.shape[1])):
+        yield block.start, X[block]
+
+
+def _kernel_parts(clf: Any, X: Any, used: Any, dual: Any, state: _Squares) -> _Parts:
+    m, rows = clf.classes_.size, np.flatnonzero(used)
+    if clf.support_.size and clf.support_[-1] >= used.size:
+        _require_rows(int(clf.support_[-1]) + 1, used.size)
+    machine = np.zeros((used.size, m))
+    machine[clf.support_] = clf._machine.todense()
+    machine = machine[used]
+    own = None if dual is None else dual[rows].toarray()
+    both = machine if own is None else np.hstack([machine, own])
+    product = _kernel_product(clf, X, used, both) + clf._constant() * both.sum(axis=0)
+    product += clf.kernel_shift_ * both
+    state.primal = float((machine * product[:, :m]).sum())
+    if own is not None:
+        state.dual = float((own * product[:, m:]).sum())
+    yield rows, product[:, :m], own
+
+
+def _bound_anew(clf: Any, X: Any, labels: IntArray, weights: FloatArray) -> float:
     """A dual bound by training again with the method that keeps dual points."""
     again = clone(clf).set_params(solver="block", warm_start=False, verbose=0, class_weight=None)
     again.set_params(checkpoint=None)
     again.set_params(tol=max(0.1 * clf.relative_gap_, 1e-12))
-    used = weights > 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        again.fit(X[used], clf.classes_[labels], weights[used])
+        again.fit(X, clf.classes_[labels], weights)
     return float(again.dual_objective_)
 
 
