@@ -103,8 +103,9 @@ class MulticlassSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
         near W.  After 'envelope' and 'fw-corrective' it is made when it is first asked for, of the
         data, which the model refers to until then; so it is when the model is saved, copied or
         pickled.  None where the points are neither kept nor can be found again: after the plain
-        methods without smoothing, after these two from a checkpoint, and on clusters where they
-        would take more than 2 GiB or a worker died after the last round.
+        methods without smoothing, after these two from a checkpoint, and where rows are spread over
+        a cluster or streamed, if a plain method's last step was not its best, if they would take
+        more than 2 GiB, or if a worker died after the last round.
     support_ : array of int
         The training examples that the machine is made of.  Other kernels than 'linear' only.
     kernel_shift_ : float

@@ -23,7 +23,7 @@ from cornerstep.problems.partitions import (
     split,
     total,
 )
-from cornerstep.problems.sources import Made
+from cornerstep.problems.sources import KEPT, Made
 from cornerstep.vectors import FloatArray
 
 _FAN = 8  # sums added at a time on the way to one
@@ -116,9 +116,9 @@ class _Sources(NamedTuple):
 def _found_again(
     problem: MulticlassProblem, sources: _Sources, *, run: str, chunk: int, stamp: int
 ) -> Any:
-    """A chunk's dual coefficients; None where block ascent held some that are lost."""
+    """A chunk's dual coefficients; None where some were kept there and are lost."""
     partition, seen = _HELD.get((run, chunk), (Partition(), 0))
-    if seen != stamp and any(source.task == "held" for _, source in sources.made):
+    if seen != stamp and any(source.task in KEPT for _, source in sources.made):
         return None
     return partition.found_again(problem, sources.made)
 

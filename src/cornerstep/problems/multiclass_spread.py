@@ -32,7 +32,7 @@ from cornerstep.problems.passes import (
     moved_note,
     rounding,
 )
-from cornerstep.problems.sources import NOTHING, made_by
+from cornerstep.problems.sources import NOTHING, blend, made_by
 from cornerstep.vectors import FloatArray
 
 _SWEEPS = 10  # of a round at most; 1 in the first, twice that in the second, and so on
@@ -52,6 +52,7 @@ class SpreadRows:
         self._smoothing = problem.shared.smoothing
         shape = problem.empty_image(PROBES if problem.rounded else 0).shape
         self._moments: FloatArray | None = None
+        self._passes = 0
         self._probes: FloatArray = np.random.default_rng(0).standard_normal(shape)
 
     @property
@@ -86,7 +87,9 @@ class SpreadRows:
         here = there = state.alpha
         made = None if self._smoothing else made_by("corner", primal.image)
         if self._smoothing:
-            here, there = Slots([1, 0], reply["gram"]), Slots([0, 1], reply["gram"])
+            self._passes += 1
+            gram, count = reply["gram"], self._passes
+            here, there = Slots([1, 0], gram, count), Slots([0, 1], gram, count)
         return Pass(
             primal,
             state._replace(alpha=here),
@@ -160,7 +163,12 @@ class SpreadRows:
         return False
 
     def coefficients(self, state: DualState) -> Any:
-        return None if state.made is None else self.crew.coefficients(state.made)
+        made = state.made
+        if isinstance(state.alpha, Slots):
+            tasks, weights = ("points", "corners"), state.alpha.weights.tolist()
+            last = state.alpha.count == self._passes > 0  # partitions keep no others
+            made = blend(zip(weights, map(made_by, tasks), strict=True)) if last else None
+        return None if made is None else self.crew.coefficients(made)
 
 
 class SpreadAscent:

@@ -27,7 +27,7 @@ from cornerstep.optimiser.order import Order
 from cornerstep.problems.examples import Examples, with_constant
 from cornerstep.problems.multiclass import MulticlassProblem
 from cornerstep.problems.passes import DualState, LocalRows
-from cornerstep.problems.sources import Made
+from cornerstep.problems.sources import KEPT, Made
 from cornerstep.vectors import FloatArray, IntArray
 
 _EXTRA = 5  # classes that may join a pool each round, beyond those that the loss weighs
@@ -96,7 +96,7 @@ class Crew(Protocol):
     def coefficients(self, made: Made) -> Any:
         """``s_i alpha_i`` of all dual points as a sparse matrix, or what makes it when called.
 
-        None where there are too many, or some that block ascent held are lost.
+        None where there are too many, or some that were kept are lost.
         """
 
     def duals(self) -> tuple[Any, ...] | None:
@@ -318,13 +318,17 @@ class Partition:
 
     def found_again(self, problem: MulticlassProblem, made: Made) -> Any:
         """``s_i alpha_i`` of such dual points, as a sparse matrix."""
-        others = tuple((weight, source) for weight, source in made if source.task != "held")
+        others = tuple((weight, source) for weight, source in made if source.task not in KEPT)
         out = self._batch(problem).found_again(others)
-        weight = sum(weight for weight, source in made if source.task == "held")
-        if weight:
-            self.held(problem)
-            held = self.coefficients(problem.labels, problem.scales, problem.n_classes)
-            out = out + weight * held
+        for weight, source in made:
+            if source.task == "held":
+                self.held(problem)
+                held = self.coefficients(problem.labels, problem.scales, problem.n_classes)
+                out = out + weight * held
+            elif source.task in KEPT:
+                points = self._points if source.task == "points" else self._corner
+                assert points is not None
+                out = out + sp.csr_array(weight * problem.scales[:, None] * points)
         return out
 
     def coefficients(self, labels: IntArray, scales: FloatArray, n_classes: int) -> Any:
@@ -355,19 +359,22 @@ class Slots:
     weights : array of shape (2,)
     gram : array of shape (2, 2)
         ``sum_i s_i <.,.>`` of A and U.
+    count : int
+        Of the pass that left A and U there.
     """
 
-    def __init__(self, weights: Any, gram: FloatArray) -> None:
+    def __init__(self, weights: Any, gram: FloatArray, count: int = 0) -> None:
         self.weights, self.gram = np.asarray(weights, dtype=np.float64), gram
+        self.count = count
 
     def __add__(self, other: Slots) -> Slots:
-        return Slots(self.weights + other.weights, self.gram)
+        return Slots(self.weights + other.weights, self.gram, self.count)
 
     def __sub__(self, other: Slots) -> Slots:
-        return Slots(self.weights - other.weights, self.gram)
+        return Slots(self.weights - other.weights, self.gram, self.count)
 
     def __rmul__(self, factor: float) -> Slots:
-        return Slots(factor * self.weights, self.gram)
+        return Slots(factor * self.weights, self.gram, self.count)
 
     def square(self) -> float:
         """``sum_i s_i |alpha_i|²``."""

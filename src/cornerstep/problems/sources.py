@@ -23,7 +23,8 @@ class Source(NamedTuple):
     ----------
     task : str
         'nearest': the points that attain the envelopes at the weights; 'corner': the vertices that
-        the scores there point to; 'uniform': all classes the same; 'held': those of block ascent.
+        the scores there point to; 'uniform': all classes the same; and those that partitions keep:
+        'held' of block ascent, 'points' and 'corners' of the last pass of a batch method.
     image : array, optional
         The weights.
     smoothing : float
@@ -37,6 +38,8 @@ class Source(NamedTuple):
     smoothing: float = 0.0
     quick: bool = True
 
+
+KEPT = ("held", "points", "corners")
 
 #: Weights and sources; none are the dual points 0.
 Made = tuple[tuple[float, Source], ...]
