@@ -1,6 +1,7 @@
 """What is found from a block of scores: its vertices, or the dual points nearest to them.
 
-By array-API code (:mod:`cornerstep.problems.array_losses`), or on a GPU by fused kernels.
+By array-API code (:mod:`cornerstep.problems.array_losses`), on a GPU by fused kernels, and the
+nearest points of torch tensors on the CPU by those for NumPy arrays.
 """
 
 from __future__ import annotations
@@ -8,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from cornerstep.arrays import has_triton, is_short, on_gpu
+import numpy as np
+
+from cornerstep.arrays import has_triton, is_short, is_torch, on_gpu
 
 if TYPE_CHECKING:
     from cornerstep.problems.array_rows import ArrayProblem
@@ -47,6 +50,8 @@ def nearest_points(problem: ArrayProblem) -> Nearest:
 
         if problem.loss.rho.size <= LONGEST:
             return _nearest_on_gpu(problem)
+    if is_torch(problem.examples.data) and problem.examples.data.device.type == "cpu":
+        return _nearest_on_cpu(problem)
 
     def find(block: slice, scores: Any, smoothing: float) -> tuple[Any, Any, Any]:
         labels, scales = problem.labels[block], problem.scales[block]
@@ -63,6 +68,34 @@ def nearest_points(problem: ArrayProblem) -> Nearest:
         numbers = xp.stack([xp.sum(scales * part) for part in sums])
         coefficients = (scales / problem.largest)[:, None] * alpha
         return numbers, coefficients, coefficients
+
+    return find
+
+
+def _nearest_on_cpu(problem: ArrayProblem) -> Nearest:
+    """By the compiled projections: tensors there and NumPy arrays share their memory."""
+    import torch
+
+    labels, scales = problem.labels.numpy(), problem.scales.numpy()
+
+    def find(block: slice, scores: Any, smoothing: float) -> tuple[Any, Any, Any]:
+        loss, of, s = problem.loss.rows(block), labels[block], scales[block]
+        values = scores.double().numpy()
+        alpha = loss.dual_point(values, of, smoothing)
+        deltas = loss.deltas(of, problem.n_classes)
+        own = np.take_along_axis(values, of[:, None], axis=1)
+        sums = [
+            loss.value(values, of),
+            -(alpha * deltas).sum(axis=1),
+            -(alpha * (values - own + deltas)).sum(axis=1),
+            (alpha**2).sum(axis=1),
+        ]
+        coefficients = torch.from_numpy((s / problem.largest)[:, None] * alpha)
+        return (
+            torch.tensor([s @ part for part in sums], dtype=torch.float64),
+            coefficients,
+            coefficients,
+        )
 
     return find
 
