@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -209,21 +210,58 @@ def test_projections_for_equal_weights(seed):
     assert np.isfinite(loss.conjugate(-alpha, labels, 1e-12)).all()
 
 
+def _for_kernels():
+    """A GPU, or with ``TRITON_INTERPRET=1`` in the environment Triton's interpreter on the CPU."""
+    pytest.importorskip("triton")
+    return "cpu" if os.environ.get("TRITON_INTERPRET") == "1" else _device()
+
+
+def _fused(loss, n, m, device):
+    from cornerstep.problems import array_points
+    from cornerstep.problems.array_rows import ArrayExamples, ArrayProblem
+
+    torch = _torch()
+    scales = torch.linspace(0.5, 1.5, n, dtype=torch.float64, device=device)
+    examples = ArrayExamples(torch.zeros((n, 2), dtype=torch.float64, device=device))
+    labels = torch.arange(n, device=device) % m
+    return array_points, ArrayProblem(examples, labels, m, loss, scales)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of the interpreter: infinities
+@pytest.mark.parametrize("equal", [True, False])
+@pytest.mark.parametrize("seed", range(16))
+def test_fused_vertices_on_cuda(seed, equal):
+    torch, device = _torch(), _for_kernels()
+    loss, scores, _, _ = _drawn(seed, equal)
+    n, m = scores.shape
+    points, problem = _fused(loss, n, m, device)
+    labels, s = problem.labels.cpu().numpy(), problem.scales.cpu().numpy()
+    rng = np.random.default_rng(seed)
+    scores = scores + 1e-6 * rng.random(scores.shape)  # no ties
+    products = torch.tensor(rng.standard_normal((n, 4)), device=device)
+    probed = torch.zeros((m, 4), dtype=torch.float64, device=device)
+    block, given = slice(0, n), torch.tensor(scores, device=device)
+    values, linear, found, probed = points._on_gpu(problem)(block, given, products, probed)
+    alpha = (found * problem.unit / problem.scales[:, None]).cpu().numpy()
+    np.testing.assert_allclose(values.cpu().numpy(), s * loss.value(scores, labels), atol=1e-10)
+    np.testing.assert_allclose(alpha, -loss.subgradient(scores, labels), atol=1e-6)
+    costs = -(alpha * loss.deltas(labels, m)).sum(1)
+    np.testing.assert_allclose(linear.cpu().numpy(), s * costs, atol=1e-6)
+    expected = (s[:, None] * alpha).T @ products.cpu().numpy()
+    np.testing.assert_allclose(probed.cpu().numpy(), expected, atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("equal", [True, False])
 @pytest.mark.parametrize("seed", range(16))
 def test_fused_projections_on_cuda(seed, equal):
-    """The kernel on a GPU: dual points, and the four sums over them."""
-    torch, device = _torch(), _device()
-    pytest.importorskip("triton")
-    from cornerstep.problems.array_points import nearest_points
-    from cornerstep.problems.array_rows import ArrayExamples, ArrayProblem
-
-    loss, scores, labels, smoothing = _drawn(seed, equal)
+    """Dual points, and the four sums over them."""
+    torch, device = _torch(), _for_kernels()
+    loss, scores, _, smoothing = _drawn(seed, equal)
     n, m = scores.shape
-    scales = torch.linspace(0.5, 1.5, n, dtype=torch.float64, device=device)
-    examples = ArrayExamples(torch.zeros((n, 2), dtype=torch.float64, device=device))
-    problem = ArrayProblem(examples, torch.tensor(labels, device=device), m, loss, scales)
-    find = nearest_points(problem)
+    module, problem = _fused(loss, n, m, device)
+    labels, scales = problem.labels.cpu().numpy(), problem.scales
+    find = module._nearest_on_gpu(problem)
     numbers, points, _ = find(slice(0, n), torch.tensor(scores, device=device), smoothing)
     alpha = (points * problem.largest / scales[:, None]).cpu().numpy()
     expected, s = loss.dual_point(scores, labels, smoothing), scales.cpu().numpy()

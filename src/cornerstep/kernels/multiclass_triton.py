@@ -73,7 +73,8 @@ def _corners(
         tl.atomic_add(probed + y * PROBES + q, total * product, sem="relaxed")
         at = places[:, None] * PROBES + q[None, :]
         amounts = -earned[:, None] * product[None, :]
-        tl.atomic_add(probed + at, amounts, mask=(earned > 0.0)[:, None], sem="relaxed")
+        some = (earned > 0.0)[:, None] & (q >= 0)[None, :]
+        tl.atomic_add(probed + at, amounts, mask=some, sem="relaxed")
 
 
 def corners(

@@ -59,7 +59,7 @@ def launch(
     width = triton.next_power_of_2(m)
     spread = _SPREAD if math.gcd(n, _SPREAD) == 1 else 1
     threads = next((few for widest, few in warps.items() if width <= widest), 16)
-    with torch.cuda.device(scores.device):
+    with torch.cuda.device_of(scores):
         kernel[(n,)](
             scores, targets.labels, targets.scales, targets.costs, *arguments, spread, n, m,
             MODE=targets.mode, WIDTH=width, num_warps=threads, **constants,
