@@ -38,8 +38,15 @@ from cornerstep.problems.passes import FEATURES, PROBES, SAFETY, DualState, Enve
 from cornerstep.problems.sources import NOTHING, Made, Source, blend, made_by
 from cornerstep.vectors import FloatArray
 
-_TOGETHER = 16  # states that are stacked for one product
+_TOGETHER = 2**25  # entries of arrays that are stacked for one product
 _ENTRIES, _ENTRIES_ON_GPU = 2**20, 2**26  # scores held at a time
+
+
+def _groups(arrays: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    """Some arrays of one shape after the other, as many as are stacked together."""
+    step = max(1, _TOGETHER // max(math.prod(arrays[0].shape), 1))
+    for first in range(0, len(arrays), step):
+        yield arrays[first : first + step]
 
 
 class ArrayExamples:
@@ -348,6 +355,18 @@ class ArrayRows:
     def dot(self, image: Any, other: Any) -> float:
         return float(self.xp.sum(image * other))
 
+    def dots(self, images: Sequence[Any], others: Sequence[Any]) -> FloatArray:
+        flat = [self._flat(xs) for xs in (images, others)]
+        return to_numpy(flat[0] @ self.xp.permute_dims(flat[1], (1, 0)))
+
+    def combination(self, images: Sequence[Any], weights: FloatArray) -> Any:
+        amounts = from_numpy(weights, self.problem.examples.data)
+        return self.xp.reshape(amounts @ self._flat(images), images[0].shape)
+
+    def _flat(self, images: Sequence[Any]) -> Any:
+        """Arrays as the rows of a matrix."""
+        return self.xp.reshape(self.xp.stack(list(images)), (len(images), -1))
+
     def square(self, state: DualState) -> float:
         return self.dot(state.image, state.image)
 
@@ -367,12 +386,9 @@ class ArrayRows:
 
     def _products(self, arrays: Sequence[Any], other: Any) -> Any:
         """``<array, other>`` of each array, some at a time."""
-        xp, flat = self.xp, self.xp.reshape(other, (-1,))
-        parts = [
-            xp.stack([xp.reshape(array, (-1,)) for array in arrays[k : k + _TOGETHER]]) @ flat
-            for k in range(0, len(arrays), _TOGETHER)
-        ]
-        return xp.concat(parts)
+        flat = self.xp.reshape(other, (-1,))
+        parts = [self._flat(group) @ flat for group in _groups(arrays)]
+        return parts[0] if len(parts) == 1 else self.xp.concat(parts)
 
     def mixture(self, states: Sequence[DualState], weights: FloatArray) -> DualState:
         xp = self.xp
@@ -383,18 +399,23 @@ class ArrayRows:
             if 0 in arrays[0].shape:
                 fields.append(arrays[0])
                 continue
-            total = self._zeros(*arrays[0].shape)
-            for k in range(0, len(arrays), _TOGETHER):
-                group = xp.stack(arrays[k : k + _TOGETHER])
-                some = amounts[k : k + group.shape[0]]
-                total = total + xp.tensordot(some, group, axes=1)
-            fields.append(total)
+            total, first = None, 0
+            for group in _groups(arrays):
+                part = amounts[first : first + len(group)] @ self._flat(group)
+                total = part if total is None else total + part
+                first += len(group)
+            fields.append(xp.reshape(total, arrays[0].shape))
         linear = float(weights @ np.array([state.linear for state in states]))
         made = blend(zip(weights.tolist(), (state.made for state in states), strict=True))
         return DualState(fields[0], linear, fields[1], fields[2], made=made)
 
-    def error(self, state: DualState) -> float:
-        return SAFETY * math.sqrt(float(self.square_of_error(state.image, state.probed)) / PROBES)
+    def size(self, state: DualState) -> tuple[float, float]:
+        square = self.xp.sum(state.image * state.image)
+        if not self.probes.shape[0]:
+            return float(square), 0.0
+        error = self.square_of_error(state.image, state.probed)
+        square, error = to_numpy(self.xp.stack([square, error])).tolist()  # from the device once
+        return square, SAFETY * math.sqrt(error / PROBES)
 
     def square_of_error(self, image: Any, probed: Any) -> Any:
         """``sum over probes of |E q|²``, on the device."""

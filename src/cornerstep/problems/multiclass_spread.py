@@ -27,6 +27,8 @@ from cornerstep.problems.passes import (
     DualState,
     Envelopes,
     Pass,
+    combination,
+    dots,
     metric_of,
     mixture,
     moved_note,
@@ -156,8 +158,14 @@ class SpreadRows:
     def mixture(self, states: Sequence[DualState], weights: FloatArray) -> DualState:
         return mixture(states, weights)
 
-    def error(self, state: DualState) -> float:
-        return rounding(state, self._probes, self.problem.sparse)
+    def size(self, state: DualState) -> tuple[float, float]:
+        return self.square(state), rounding(state, self._probes, self.problem.sparse)
+
+    def dots(self, images: Sequence[FloatArray], others: Sequence[FloatArray]) -> FloatArray:
+        return dots(images, others)
+
+    def combination(self, images: Sequence[FloatArray], weights: FloatArray) -> FloatArray:
+        return combination(images, weights)
 
     def refine(self) -> bool:
         return False

@@ -76,6 +76,19 @@ def mixture(states: Sequence[DualState], weights: FloatArray) -> DualState:
     return DualState(image, linear, alpha, probed, made=made)
 
 
+def dots(images: Sequence[FloatArray], others: Sequence[FloatArray]) -> FloatArray:
+    """``<W, W'>`` of each image with each of others."""
+    return np.array([[float(np.vdot(image, other)) for other in others] for image in images])
+
+
+def combination(images: Sequence[FloatArray], weights: FloatArray) -> FloatArray:
+    """``sum_k weight_k W_k``."""
+    total = weights[0] * images[0]
+    for weight, image in zip(weights[1:], images[1:], strict=True):
+        total += weight * image
+    return total
+
+
 class Pass(NamedTuple):
     """What a pass gives back.
 
@@ -137,6 +150,12 @@ class Rows(Protocol):
     def dot(self, image: Any, other: Any) -> float:
         """``<W, W'>`` of two images."""
 
+    def dots(self, images: Sequence[Any], others: Sequence[Any]) -> FloatArray:
+        """``<W, W'>`` of each image with each of others."""
+
+    def combination(self, images: Sequence[Any], weights: FloatArray) -> Any:
+        """``sum_k weight_k W_k``."""
+
     def square(self, state: DualState) -> float:
         """``|W|²``."""
 
@@ -149,8 +168,8 @@ class Rows(Protocol):
     def mixture(self, states: Sequence[DualState], weights: FloatArray) -> DualState:
         """``sum_k weight_k state_k``."""
 
-    def error(self, state: DualState) -> float:
-        """A bound of the rounding of the state's image; 0 in float64."""
+    def size(self, state: DualState) -> tuple[float, float]:
+        """``|W|²``, and a bound of the rounding of the state's image: 0 in float64."""
 
     def refine(self) -> bool:
         """Use more exact products from now on; false if these are as exact as they get."""
@@ -358,6 +377,12 @@ class LocalRows:
             return 0.0
         return self.problem.smoothing * float(self.problem.scales @ (alpha**2).sum(axis=1))
 
+    def dots(self, images: Sequence[FloatArray], others: Sequence[FloatArray]) -> FloatArray:
+        return dots(images, others)
+
+    def combination(self, images: Sequence[FloatArray], weights: FloatArray) -> FloatArray:
+        return combination(images, weights)
+
     def inner(self, states: Sequence[DualState], other: DualState) -> FloatArray:
         problem = self.problem
         kept = bool(other.alpha.shape[0])
@@ -373,8 +398,8 @@ class LocalRows:
     def mixture(self, states: Sequence[DualState], weights: FloatArray) -> DualState:
         return mixture(states, weights)
 
-    def error(self, state: DualState) -> float:
-        return self._probes.error(state)
+    def size(self, state: DualState) -> tuple[float, float]:
+        return self.square(state), self._probes.error(state)
 
     def refine(self) -> bool:
         return False
