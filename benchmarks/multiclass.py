@@ -42,8 +42,8 @@ class LossSpec:
 
     def estimator_options(self) -> dict[str, Any]:
         """As ``MulticlassSVC`` takes it."""
-        if self.name == "top-5":
-            return {"loss": "top-k", "k": 5}
+        if self.name.endswith("-5"):
+            return {"loss": {"top-5": "top-k", "usunier-5": "usunier"}[self.name], "k": 5}
         return {"loss": self.name, "rho": None if self.name == "max-hinge" else self.rho}
 
 

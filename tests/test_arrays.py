@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
 import array_api_strict
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from sklearn.datasets import load_digits
 
 from cornerstep import MulticlassSVC, certify, load, save
@@ -62,6 +64,13 @@ def test_same_iterates_as_numpy(kind, loss, smoothing):
         assert model.dual_objective_ == pytest.approx(expected.dual_objective_, rel=1e-9, abs=1e-9)
         np.testing.assert_allclose(to_numpy(model.coef_), expected.coef_, atol=1e-9)
         np.testing.assert_allclose(model.trace_["value"], expected.trace_["value"], rtol=1e-9)
+        if expected.dual_coef_ is None:
+            assert model.dual_coef_ is None
+            continue
+        dual = sp.csr_array(to_numpy(model.dual_coef_))
+        np.testing.assert_allclose(dual.toarray(), expected.dual_coef_.toarray(), atol=1e-9)
+        if not (solver == "envelope" and smoothing):  # there it proves a little more
+            assert problem.dual(dual) == pytest.approx(model.dual_objective_, rel=1e-9, abs=1e-9)
 
 
 @pytest.mark.parametrize("kind", ["torch", "cuda"])
@@ -142,6 +151,7 @@ def test_model_files_and_certificates(kind, solver, smoothing, tmp_path):
     for fitted, data in ((model, (make(X), make(y))), (loaded, (X, y))):
         proof = certify(fitted, *data)
         assert proof.holds, proof.problems
+        assert proof.how == "the dual coefficients of the model"
         assert proof.values[0] == pytest.approx(model.objective_, rel=1e-9)
     with pytest.raises(ValueError, match="X must be an array of NumPy"):
         loaded.predict(make(X))
@@ -174,11 +184,15 @@ def test_losses_and_projections_as_array_code(family, library):
             np.testing.assert_allclose(np.asarray(alpha), expected, atol=1e-7)
 
 
-def _equal_weights(seed):
-    """A loss with equal weights, scores (some with ties), labels, and a smoothing."""
+def _drawn(seed, equal=True):
+    """A loss with equal weights or falling ones, scores (some with ties), labels, a smoothing."""
     rng = np.random.default_rng(seed)
     m = int(rng.integers(3, 90))
     loss = (TopK, Usunier)[seed % 2](int(rng.integers(1, min(m, 8))))
+    if not equal:
+        rho = np.sort(rng.random(int(rng.integers(2, min(m, 12)))))[::-1]
+        rho = np.ceil(4 * rho) / 4 if seed % 5 < 2 else rho
+        loss = (WeightedTopK, WeightedUsunier)[seed % 2](rho)
     scores = rng.standard_normal((8, m)) * rng.choice([0.01, 0.1, 1.0, 10.0, 1e3])
     if seed % 3 == 0:
         scores = np.round(2 * scores) / 2
@@ -189,31 +203,70 @@ def _equal_weights(seed):
 def test_projections_for_equal_weights(seed):
     import array_api_compat.numpy as xp
 
-    loss, scores, labels, smoothing = _equal_weights(seed)
+    loss, scores, labels, smoothing = _drawn(seed)
     ours = ArrayLoss(loss, xp, scores, scores.shape[1])
     alpha = ours.project(-scores / smoothing, labels)
     np.testing.assert_allclose(alpha, loss.project(-scores / smoothing, labels), atol=1e-10)
     assert np.isfinite(loss.conjugate(-alpha, labels, 1e-12)).all()
 
 
-@pytest.mark.parametrize("seed", range(10))
-def test_fused_projections(seed):
-    """The kernel on a GPU: dual points, and the four sums over them."""
-    torch, device = _torch(), _device()
+def _for_kernels():
+    """A GPU, or with ``TRITON_INTERPRET=1`` in the environment Triton's interpreter on the CPU."""
     pytest.importorskip("triton")
-    from cornerstep.problems.array_points import nearest_points
+    return "cpu" if os.environ.get("TRITON_INTERPRET") == "1" else _device()
+
+
+def _fused(loss, n, m, device):
+    from cornerstep.problems import array_points
     from cornerstep.problems.array_rows import ArrayExamples, ArrayProblem
 
-    loss, scores, labels, smoothing = _equal_weights(seed)
-    n, m = scores.shape
+    torch = _torch()
     scales = torch.linspace(0.5, 1.5, n, dtype=torch.float64, device=device)
     examples = ArrayExamples(torch.zeros((n, 2), dtype=torch.float64, device=device))
-    problem = ArrayProblem(examples, torch.tensor(labels, device=device), m, loss, scales)
-    find = nearest_points(problem)
+    labels = torch.arange(n, device=device) % m
+    return array_points, ArrayProblem(examples, labels, m, loss, scales)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of the interpreter: infinities
+@pytest.mark.parametrize("equal", [True, False])
+@pytest.mark.parametrize("seed", range(16))
+def test_fused_vertices_on_cuda(seed, equal):
+    torch, device = _torch(), _for_kernels()
+    loss, scores, _, _ = _drawn(seed, equal)
+    n, m = scores.shape
+    points, problem = _fused(loss, n, m, device)
+    labels, s = problem.labels.cpu().numpy(), problem.scales.cpu().numpy()
+    rng = np.random.default_rng(seed)
+    scores = scores + 1e-6 * rng.random(scores.shape)  # no ties
+    products = torch.tensor(rng.standard_normal((n, 4)), device=device)
+    probed = torch.zeros((m, 4), dtype=torch.float64, device=device)
+    block, given = slice(0, n), torch.tensor(scores, device=device)
+    values, linear, found, probed = points._on_gpu(problem)(block, given, products, probed)
+    alpha = (found * problem.unit / problem.scales[:, None]).cpu().numpy()
+    np.testing.assert_allclose(values.cpu().numpy(), s * loss.value(scores, labels), atol=1e-10)
+    np.testing.assert_allclose(alpha, -loss.subgradient(scores, labels), atol=1e-6)
+    costs = -(alpha * loss.deltas(labels, m)).sum(1)
+    np.testing.assert_allclose(linear.cpu().numpy(), s * costs, atol=1e-6)
+    expected = (s[:, None] * alpha).T @ products.cpu().numpy()
+    np.testing.assert_allclose(probed.cpu().numpy(), expected, atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("equal", [True, False])
+@pytest.mark.parametrize("seed", range(16))
+def test_fused_projections_on_cuda(seed, equal):
+    """Dual points, and the four sums over them."""
+    torch, device = _torch(), _for_kernels()
+    loss, scores, _, smoothing = _drawn(seed, equal)
+    n, m = scores.shape
+    module, problem = _fused(loss, n, m, device)
+    labels, scales = problem.labels.cpu().numpy(), problem.scales
+    find = module._nearest_on_gpu(problem)
     numbers, points, _ = find(slice(0, n), torch.tensor(scores, device=device), smoothing)
     alpha = (points * problem.largest / scales[:, None]).cpu().numpy()
     expected, s = loss.dual_point(scores, labels, smoothing), scales.cpu().numpy()
     np.testing.assert_allclose(alpha, expected, atol=1e-10)
+    assert np.isfinite(loss.conjugate(-alpha, labels, 1e-12)).all()
     deltas = loss.deltas(labels, m)
     z = scores - scores[np.arange(n), labels][:, None] + deltas
     sums = [-(expected * deltas).sum(1), -(expected * z).sum(1), (expected**2).sum(1)]

@@ -401,8 +401,100 @@ def test_fit_reads_in_blocks(command, folder, tmp_path, ending, monkeypatch):
     assert streamed["certificate"]["status"] == "solved"
     assert streamed["examples"] == {"training": 150, "held_out": 0}
     assert streamed["errors"]["training"] == pytest.approx(whole["errors"]["training"], abs=0.03)
-    if ending != "folder":
-        assert command(f"certify {model} {data}")[0] == 0
+    counted, read = [], streaming.Rows.blocks
+
+    def blocks(rows):
+        for block in read(rows):
+            counted.append(block.shape[0])
+            yield block
+
+    monkeypatch.setattr(streaming.Rows, "blocks", blocks)
+    # what uses the model reads in blocks too, and says the same as with all rows in memory
+    other = data if ending != "folder" else folder / "n.parquet"
+    for line in (
+        f"predict {model} DATA", f"predict {model} DATA --top-k 2",
+        f"predict {model} DATA --scores", f"evaluate {model} DATA --top-k 2 --json",
+        f"certify {model} DATA --json",
+    ):  # fmt: skip
+        counted.clear()
+        code, out, shown = command(line.replace("DATA", str(data)) + " --stream")
+        assert code == 0, shown
+        assert len(counted) > 2
+        assert max(counted) < 100
+        code, wanted, _ = command(line.replace("DATA", str(other)) + " --no-stream")
+        assert code == 0
+        _assert_same(out, wanted)
+
+
+def _assert_same(out, wanted):
+    """Equal words, and numbers but for the last digits."""
+    ours, theirs = (re.split(r"[\s,]+", text) for text in (out, wanted))
+    assert len(ours) == len(theirs)
+    for mine, other in zip(ours, theirs, strict=True):
+        try:
+            assert float(mine) == pytest.approx(float(other), rel=1e-6, abs=1e-9)
+        except ValueError:
+            assert mine == other
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("predict hull.cornerstep n.svm --stream", "--stream is for multi-class models"),
+        ("evaluate iris.cornerstep iris.csv --stream", "--stream is for Parquet, svmlight and npy"),
+        ("certify iris.cornerstep n.parquet --stream", "--holdout needs all rows in memory"),
+        ("predict numbers.cornerstep wide.svm --stream", "must be at least 9"),
+        ("predict numbers.cornerstep narrow.npy", "takes 4 features"),
+    ],
+)
+def test_what_models_cannot_read_in_blocks(command, folder, line, message):
+    assert command("fit n.npz -q -o numbers.cornerstep")[0] == 0
+    (folder / "wide.svm").write_text("1 9:1.0\n")
+    np.save(folder / "narrow.npy", X[:, :2])
+    code, _, shown = command(line)
+    assert code != 0
+    assert message in " ".join(shown.split())
+
+
+USING = """
+import resource, sys
+from cornerstep import streaming
+from cornerstep.cli.app import run
+
+streaming.BLOCK_BYTES = 2**22
+model, small, large, target = sys.argv[1:]
+peaks = []
+for data, labels in ((small, target + ".few.npy"), (large, target + ".npy")):
+    assert run(["predict", model, data, "--scores", "-o", "/dev/null"]) == 0
+    for command in ("evaluate", "certify"):
+        code = run([command, model, data, "--target", labels, "--json"])
+        assert code == 0 or data == small
+    peaks.append(1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+print(peaks[1] - peaks[0])
+"""
+
+
+def test_resident_memory_of_what_uses_models(tmp_path):
+    """On 120 MB: predict, evaluate and certify take less than half of that."""
+    rng = np.random.default_rng(0)
+    n, d = 60_000, 500
+    y = rng.integers(5, size=n)
+    data = np.lib.format.open_memmap(tmp_path / "X.npy", "w+", np.float32, (n, d))
+    data[:] = rng.standard_normal((1000, d), dtype=np.float32)[rng.integers(1000, size=n)]
+    data[np.arange(n), y] += 3
+    data.flush()
+    np.save(tmp_path / "y.npy", y)
+    np.save(tmp_path / "few.npy", data[:300])
+    np.save(tmp_path / "y.few.npy", y[:300])
+    model = cornerstep.MulticlassSVC(C=1e-3, tol=0.05).fit(data, y)
+    notes = {"data": "X.npy", "rows": n, "training_rows": n}
+    cornerstep.save(model, tmp_path / "model", notes=notes)
+    names = [str(tmp_path / name) for name in ("model", "few.npy", "X.npy", "y")]
+    done = subprocess.run(
+        [sys.executable, "-c", USING, *names], capture_output=True, text=True, env=environment()
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout.split()[-1]) < data.nbytes / 2
 
 
 @pytest.mark.parametrize(

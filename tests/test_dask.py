@@ -16,6 +16,7 @@ from sklearn.datasets import load_digits
 
 from cornerstep import MulticlassSVC
 from cornerstep.losses import make_loss
+from cornerstep.problems import clustered
 from cornerstep.problems.multiclass_batch import BatchDescent
 from cornerstep.problems.multiclass_spread import SpreadAscent
 from multiclass_problems import draw, optimum
@@ -88,6 +89,10 @@ def test_iterates_are_those_of_one_machine(client, digits, solver, smoothing, ch
         assert np.allclose(model.trace_[column], here.trace_[column], rtol=1e-9, equal_nan=True)
     assert model.objective_ == pytest.approx(here.objective_, rel=1e-9)
     assert model.dual_objective_ == pytest.approx(here.dual_objective_, rel=1e-9)
+    if here.dual_coef_ is None or solver == "projected-gradient":  # whose last pass was not best
+        assert model.dual_coef_ is None
+    else:
+        np.testing.assert_allclose(model.dual_coef_.toarray(), here.dual_coef_.toarray(), atol=1e-9)
     moved = np.diff(model.trace_["bytes_moved"])
     image = 10 * 65 * 8
     assert (moved >= 2 * image).all()
@@ -105,6 +110,20 @@ def test_block_rounds_reach_the_optimum(client, kind, smoothing):
     assert model.dual_objective_ <= least + 1e-9 * abs(least)
     assert least - 1e-9 * abs(least) <= model.objective_ <= least * (1 + 1.1e-2)
     assert model.objective_ == pytest.approx(problem.primal(model.coef_), rel=1e-10)
+    assert model.dual_objective_ == pytest.approx(problem.dual(model.dual_coef_), rel=1e-9)
+
+
+@pytest.mark.parametrize("solver", ["auto", "envelope"])
+def test_dual_coefficients_are_brought_together(client, monkeypatch, solver):
+    problem = draw("weighted-usunier")
+    model = problem.estimator(tol=1e-5, max_iter=300, solver=solver)
+    data = chunked(problem.X, 4), chunked(problem.y, 4), problem.weight
+    model.fit(*data)
+    assert solver == "envelope" or "corrective" in model.trace_["kind"]
+    assert sp.issparse(model.dual_coef_)
+    assert model.dual_objective_ == pytest.approx(problem.dual(model.dual_coef_), rel=1e-9)
+    monkeypatch.setattr(clustered, "_GATHERED", 100)
+    assert model.fit(*data).dual_coef_ is None  # too many for one machine
 
 
 def test_parquet_and_predictions(client, digits, tmp_path):

@@ -112,7 +112,7 @@ def test_certificate_from_attributes(kind, smoothing, solver, max_iter):
     model = problem.fit(solver=solver, tol=1e-9, max_iter=max_iter)
     value = problem.primal(model.coef_)
     assert value == pytest.approx(model.objective_, rel=1e-9)
-    if solver == "block" or smoothing:
+    if solver in ("block", "fw-corrective") or smoothing:
         dual_value = problem.dual(model.dual_coef_)
         assert dual_value == pytest.approx(model.dual_objective_, rel=1e-9)
         assert model.gap_ == pytest.approx(value - dual_value, abs=1e-9 * value)

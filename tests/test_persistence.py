@@ -59,7 +59,8 @@ def test_every_attribute_of_a_fit_is_known(name):
     """A new attribute must be added to the table, or be named here as one that is not kept."""
     model = classifier(name)[0]
     fitted = {key for key in vars(model) if key not in model.get_params(deep=False)}
-    assert fitted - set(ATTRIBUTES[type(model).__name__]) <= {"_state"}
+    # what a warm start needs, and where dual_coef_ is kept
+    assert fitted - set(ATTRIBUTES[type(model).__name__]) <= {"_state", "_dual_coef"}
 
 
 def test_traces_stages_and_refits_survive(path):

@@ -6,6 +6,7 @@ set of names; what torch alone can do (products with a wider result, TF32) is de
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -45,11 +46,53 @@ def on_gpu(X: Any) -> bool:
 
 
 def to_numpy(X: Any) -> Any:
-    """A NumPy array of the same entries."""
+    """A NumPy array of the same entries; a SciPy CSR array of a sparse tensor."""
     if is_torch(X):
         X = X.detach().cpu()
+        if X.is_sparse_csr:
+            import scipy.sparse as sp
+
+            parts = X.values(), X.col_indices(), X.crow_indices()
+            return sp.csr_array(tuple(part.numpy() for part in parts), shape=tuple(X.shape))
         return (X.float() if X.dtype.itemsize < 4 and X.is_floating_point() else X).numpy()
     return np.asarray(X)
+
+
+def compressed(X: Any) -> Any:
+    """A matrix as a sparse CSR tensor where it is one of torch; else itself."""
+    if not is_torch(X):
+        return X
+    with _silent():
+        return X.to_sparse_csr()
+
+
+def joined(xp: Any, parts: list[Any]) -> Any:
+    """Matrices below each other."""
+    if len(parts) == 1 or not is_torch(parts[0]) or not parts[0].is_sparse_csr:
+        return parts[0] if len(parts) == 1 else xp.concat(parts, axis=0)
+    counts = [part.crow_indices().diff() for part in parts]
+    values, columns = (
+        [getattr(part, name)() for part in parts] for name in ("values", "col_indices")
+    )
+    shape = sum(part.shape[0] for part in parts), parts[0].shape[1]
+    return csr_tensor(xp.concat(counts), xp.concat(columns), xp.concat(values), shape)
+
+
+def csr_tensor(counts: Any, columns: Any, values: Any, shape: tuple[int, int]) -> Any:
+    """A sparse tensor with so many entries in each row."""
+    import torch
+
+    starts = torch.nn.functional.pad(counts.cumsum(0), (1, 0))
+    with _silent():
+        return torch.sparse_csr_tensor(starts, columns, values, size=shape)
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Without torch's word, once a process, that its CSR tensors are new."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
+        yield
 
 
 def from_numpy(X: Any, like: Any, dtype: Any = None) -> Any:

@@ -121,9 +121,9 @@ def save(
             left_out.append(key)
     try:
         attributes = {
-            key: encode(vars(estimator)[key], key)
+            key: encode(getattr(estimator, key), key)
             for key in ATTRIBUTES[name]
-            if key in vars(estimator)
+            if hasattr(estimator, key)
         }
     except UnsavableError as problem:
         raise ModelFileError(str(problem)) from None

@@ -65,12 +65,35 @@ class Rows:
     def _blocks(self) -> Iterator[Any]:
         raise NotImplementedError
 
+    def pieces(self) -> Iterator[Rows]:
+        """The blocks, each as rows of its own."""
+        return (HeldRows(block, self.feature_names) for block in self.blocks())
+
     def __len__(self) -> int:
         return self.shape[0]
 
     def __repr__(self) -> str:
         n, d = self.shape
         return f"{type(self).__name__}({n:,} rows, {d:,} features, {self.starts.size - 1} blocks)"
+
+
+class HeldRows(Rows):
+    """One block, in memory.
+
+    Parameters
+    ----------
+    X : array or CSR array of shape (n, d)
+    names : list of str, optional
+        Of the features.
+    """
+
+    def __init__(self, X: Any, names: list[str] | None = None) -> None:
+        self._X, self.shape, self.dtype, self.feature_names = X, X.shape, X.dtype, names
+        self.sparse = sp.issparse(X)
+        self.starts = np.array([0, X.shape[0]])
+
+    def _blocks(self) -> Iterator[Any]:
+        yield self._X
 
 
 def _even_starts(n: int, row_bytes: int) -> IntArray:
@@ -127,6 +150,7 @@ class ParquetRows(Rows):
         self._names_of_files = [str(file) for file in files]
         self._files = [parquet.ParquetFile(file) for file in files]
         schema = self._files[0].schema_arrow
+        self.columns: list[str] = list(schema.names)
         wanted = ([] if target is None else [target]) + (features or [])
         for name in wanted:
             if name not in schema.names:

@@ -24,17 +24,20 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics.pairwise import pairwise_kernels
 
 from cornerstep.arrays import is_foreign, to_numpy
 from cornerstep.certificates import Certificate, certificate
-from cornerstep.estimators.multiclass_input import given_loss
 from cornerstep.estimators.targets import example_weights
+from cornerstep.streaming import as_rows, labels_of
 from cornerstep.vectors import FloatArray, IntArray
+from cornerstep.verification_multiclass import (
+    FEASIBLE,
+    kernel_product,
+    multiclass,
+    require_rows,
+)
 
-_BLOCK = 2**21  # entries of a kernel matrix or of scores held at a time
 _ROUNDING = 1e-6  # by how much, relative to the value, the numbers of a model may be off
-_FEASIBLE = 1e-6
 
 
 @dataclass(frozen=True)
@@ -89,7 +92,7 @@ class Verification:
         }
 
 
-def certify(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> Verification:
+def certify(estimator: Any, X: Any, y: Any = None, sample_weight: Any = None) -> Verification:
     """Recompute value and bound of a fitted estimator from its training data.
 
     Parameters
@@ -97,7 +100,8 @@ def certify(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> Verifi
     estimator : fitted estimator
         Possibly loaded from a model file.
     X, y, sample_weight
-        The data that it was trained on.
+        The data that it was trained on.  For a linear multi-class model X may be rows on disk (see
+        :mod:`cornerstep.streaming`), which are read in blocks, with labels of their own.
 
     Returns
     -------
@@ -116,12 +120,18 @@ def certify(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> Verifi
             raise ValueError("sample_weight must be None for StructuredSVC")
         values, bounds, how = _structured(estimator, X, y, claimed)
     elif name in _CHECKS:
-        X = (sp.csr_array(X) if sp.issparse(X) else np.asarray(X)).astype(np.float64)
+        linear = name == "MulticlassSVC" and estimator.kernel == "linear"
+        rows = as_rows(X) if linear else None
+        if rows is not None:
+            X, y = rows, labels_of(rows, y)
+        else:
+            X = sp.csr_array(X) if sp.issparse(X) else np.asarray(X)
+            X = X if linear and X.dtype.kind == "f" else X.astype(np.float64)
         labels = _labels(estimator, y)
         if X.shape[0] != labels.size:
             raise ValueError(f"X and y must be as many, got {X.shape[0]} and {labels.size}")
         weights = example_weights(
-            X, labels, estimator.classes_, sample_weight, estimator.class_weight
+            labels, labels, estimator.classes_, sample_weight, estimator.class_weight
         )
         values, bounds, how = _CHECKS[name](estimator, X, labels, weights, problems)
     else:
@@ -154,106 +164,10 @@ def _labels(estimator: Any, y: Any) -> IntArray:
     return np.searchsorted(estimator.classes_, y)
 
 
-def _require_rows(trained: int, given: int) -> None:
-    if trained != given:
-        raise ValueError(
-            f"the model was trained on {trained} examples, the data has {given}: give the training "
-            "data"
-        )
-
-
-def _blocks(n: int, width: int) -> list[slice]:
-    step = max(1, _BLOCK // max(width, 1))
-    return [slice(start, min(start + step, n)) for start in range(0, n, step)]
-
-
-def _multiclass(
-    clf: Any, X: Any, labels: IntArray, weights: FloatArray, problems: list[str]
-) -> tuple[FloatArray, FloatArray, str]:
-    m, used = clf.classes_.size, weights > 0
-    scales, mu = clf.C * weights[used], float(clf.smoothing)
-    loss = given_loss(clf, labels.size).rows(used)
-    labels = labels[used]
-    constant = clf._constant()
-    dual = clf.dual_coef_
-    if dual is not None:
-        _require_rows(dual.shape[0], used.size)
-        dual = np.asarray(sp.csr_array(dual)[np.flatnonzero(used)].todense())
-    if clf.kernel == "linear":
-        rows = X[used]
-        W = clf.coef_ if m > 2 else np.vstack([-clf.coef_, clf.coef_]) / 2
-        b = clf.intercept_ if m > 2 else np.concatenate([-clf.intercept_, clf.intercept_]) / 2
-        square = float((W**2).sum())
-        if constant:
-            square += float((b**2).sum()) / constant
-        scores = np.asarray(rows @ W.T) + b
-        if dual is not None:
-            image = np.asarray(rows.T @ dual)
-            dual_square = float((image**2).sum()) + constant * float((dual.sum(axis=0) ** 2).sum())
-    else:
-        if clf.support_.size and clf.support_[-1] >= used.size:
-            _require_rows(int(clf.support_[-1]) + 1, used.size)
-        machine = np.zeros((used.size, m))
-        machine[clf.support_] = clf._machine.todense()
-        machine = machine[used]
-        both = machine if dual is None else np.hstack([machine, dual])
-        product = _kernel_product(clf, X, used, both) + constant * both.sum(axis=0)
-        product += clf.kernel_shift_ * both
-        scores = product[:, :m]
-        square = float((machine * scores).sum())
-        if dual is not None:
-            dual_square = float((dual * product[:, m:]).sum())
-    each = loss.envelope(scores, labels, mu) if mu else loss.value(scores, labels)
-    value = 0.5 * square + float(scales @ each)
-    if dual is None:
-        bound = _bound_anew(clf, X, labels, weights, value)
-        return np.array([value]), np.array([bound]), "a dual point found by a run from zero"
-    alpha = dual / scales[:, None]
-    conjugate = loss.conjugate(-alpha, labels, _FEASIBLE)
-    outside = ~np.isfinite(conjugate)
-    if outside.any():
-        problems.append(f"{int(outside.sum())} dual points lie outside their domain")
-        conjugate = np.where(outside, 0.0, conjugate)
-    ridge = 0.5 * mu * (alpha**2).sum(axis=1)
-    bound = -0.5 * dual_square - float(scales @ (conjugate + ridge))
-    return np.array([value]), np.array([bound]), "the dual coefficients of the model"
-
-
-def _bound_anew(clf: Any, X: Any, labels: IntArray, weights: FloatArray, value: float) -> float:
-    """A dual bound by training again with the method that keeps dual points."""
-    again = clone(clf).set_params(solver="block", warm_start=False, verbose=0, class_weight=None)
-    again.set_params(checkpoint=None)
-    again.set_params(tol=max(0.1 * clf.relative_gap_, 1e-12))
-    used = weights > 0
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        again.fit(X[used], clf.classes_[labels], weights[used])
-    return float(again.dual_objective_)
-
-
-def _kernel_product(clf: Any, X: Any, used: Any, right: FloatArray) -> FloatArray:
-    """``K right`` for the kernel of a classifier, by blocks of rows."""
-    rows = np.flatnonzero(used)
-    if clf.kernel == "precomputed":
-        return np.asarray(X[np.ix_(rows, rows)] @ right)
-    data = X[rows]
-    out = np.empty((rows.size, right.shape[1]))
-    for block in _blocks(rows.size, rows.size):
-        if callable(clf.kernel):
-            part = np.asarray(clf.kernel(data[block], data), dtype=np.float64)
-        else:
-            part = pairwise_kernels(
-                data[block], data, metric=clf.kernel, filter_params=True, gamma=clf._gamma,
-                degree=clf.degree, coef0=clf.coef0,
-            )  # fmt: skip
-        out[block] = part @ right
-    return out
-
-
 def _reduced_hull(
     clf: Any, X: Any, labels: IntArray, weights: FloatArray, problems: list[str]
 ) -> tuple[FloatArray, FloatArray, str]:
-    _require_rows(clf._shape_fit[0], labels.size)
+    require_rows(clf._shape_fit[0], labels.size)
     m = clf.classes_.size
     Cs, Ks = np.atleast_1d(clf.C_), np.atleast_1d(clf.K_)
     values, bounds = [], []
@@ -266,10 +180,10 @@ def _reduced_hull(
         whole[clf.support_] = clf._machines[k] / Cs[k]
         beta = whole[used]
         a = signs * beta
-        gradient = signs * _kernel_product(clf, X, used, beta[:, None])[:, 0]
+        gradient = signs * kernel_product(clf, X, used, beta[:, None])[:, 0]
         if clf.C is not None:
             gradient -= 1.0 / clf.C
-        slack = _FEASIBLE * max(1.0, float(caps.max()))
+        slack = FEASIBLE * max(1.0, float(caps.max()))
         sums = [float(a[signs == sign].sum()) for sign in (1, -1)]
         wanted = [Ks[k]] * 2 if clf.C is None else [sums[0]] * 2
         if (
@@ -314,7 +228,7 @@ def _boosting(
     from cornerstep.problems.soft_margin import SoftMargin
     from cornerstep.problems.weak_learners import evaluate
 
-    _require_rows(len(clf.margins_), labels.size)
+    require_rows(len(clf.margins_), labels.size)
     if clf._kind != "tree":
         raise ValueError("only ensembles of the library's own trees can be certified anew")
     used = weights > 0
@@ -327,10 +241,10 @@ def _boosting(
         rows = np.ascontiguousarray(X[used])
         soft = SoftMargin(weights[used], share * float(weights.sum()), clf.tol)
         margins = signs * (machine.weights @ evaluate(machine.hypotheses, rows))
-        simplex = (machine.weights >= 0).all() and abs(machine.weights.sum() - 1) <= _FEASIBLE
+        simplex = (machine.weights >= 0).all() and abs(machine.weights.sum() - 1) <= FEASIBLE
         d = distributions[used, k]
-        inside = (d >= 0).all() and (d <= soft.caps * (1 + _FEASIBLE)).all()
-        if not (simplex and inside and abs(d.sum() - 1) <= _FEASIBLE):
+        inside = (d >= 0).all() and (d <= soft.caps * (1 + FEASIBLE)).all()
+        if not (simplex and inside and abs(d.sum() - 1) <= FEASIBLE):
             problems.append(f"weights or distribution of the machine {k} lie outside their domain")
         values.append(soft.value(margins))
         learner, groups = tree_learner(clf.max_depth, clf.max_bins, 1)(rows, signs, weights[used])
@@ -368,7 +282,7 @@ def _structured(
 
 
 _CHECKS = {
-    "MulticlassSVC": _multiclass,
+    "MulticlassSVC": multiclass,
     "ReducedHullSVC": _reduced_hull,
     "SoftMarginBoostingClassifier": _boosting,
 }

@@ -152,8 +152,20 @@ def is_large(path: Path) -> bool:
     return path.stat().st_size > _LARGE * memory
 
 
-def stream(path: Path, *, target: str | None, drop: list[str] | None) -> Dataset:
-    """Open a data file whose rows stay on disk; labels are read."""
+def stream(
+    path: Path,
+    *,
+    target: str | None,
+    drop: list[str] | None = None,
+    features: list[str] | None = None,
+    n_features: int | None = None,
+    needs_labels: bool = True,
+) -> Dataset:
+    """Open a data file whose rows stay on disk; labels are read.
+
+    Parameters are those of :func:`read`.  A target that is not there matters only where labels are
+    needed.
+    """
     from cornerstep.streaming import open_rows
 
     kind = format_of(path)
@@ -163,28 +175,42 @@ def stream(path: Path, *, target: str | None, drop: list[str] | None) -> Dataset
         raise UserError(f"--stream is for Parquet, svmlight and npy files, {path} is {kind}")
     if drop and kind != "parquet":
         raise UserError(f"--drop is for CSV and Parquet files, {path} is {kind}")
-    if target is None and kind != "svmlight":
+    if target is None and kind != "svmlight" and needs_labels:
         what = "their column" if kind == "parquet" else "the npy file that has them"
         raise UserError(f"{path} has no labels: name {what} with --target")
     try:
         if kind == "parquet":
-            rows = open_rows(path, target=target)
+            if not needs_labels and target not in _columns(path):
+                target = None
+            rows = open_rows(path, target=target, features=features)
             if drop:
-                names = [name for name in rows.feature_names or [] if name not in drop]
-                rows = open_rows(path, target=target, features=names)
-                rows.feature_names = names
+                features = [name for name in rows.feature_names or [] if name not in drop]
+                rows = open_rows(path, target=target, features=features)
+            rows.feature_names = features or rows.feature_names
+            labels = rows.target
+        elif kind == "svmlight":
+            rows = open_rows(path, n_features=n_features)
             labels = rows.target
         else:
             rows = open_rows(path)
-            labels = rows.target if kind == "svmlight" else np.load(str(target), mmap_mode="r")
+            labels = np.load(str(target), mmap_mode="r") if needs_labels else None
     except OSError as problem:
         raise UserError(f"cannot read {problem.filename or path}: {problem.strerror}") from None
     except (ValueError, ImportError) as problem:
         raise UserError(str(problem)) from None
+    if labels is None or not needs_labels:
+        return Dataset(path, rows, names=rows.feature_names or [])
     y = _labels(_complete(path, target or "label", labels))
     if y.shape != rows.shape[:1]:
         raise UserError(f"{path} has {rows.shape[0]} rows of features and {y.size} labels")
     return Dataset(path, rows, y, names=rows.feature_names or [])
+
+
+def _columns(path: Path) -> list[str]:
+    """Names of the columns of a Parquet file, or of the first in a folder."""
+    from cornerstep.streaming import ParquetRows
+
+    return ParquetRows(path).columns
 
 
 def _require_finite(data: Dataset) -> None:

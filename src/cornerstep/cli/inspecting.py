@@ -12,7 +12,7 @@ from cornerstep import measures
 from cornerstep.certificates import certificate
 from cornerstep.cli import models
 from cornerstep.cli.screen import UNPROVEN, UserError, facts, put_json
-from cornerstep.cli.using import Data, ModelFile, Target
+from cornerstep.cli.using import Data, ModelFile, Stream, Target
 
 Json = Annotated[bool, typer.Option("--json", help="Results as JSON.")]
 
@@ -72,7 +72,13 @@ def _classes(estimator: Any) -> str:
     return f"{len(labels)}: {', '.join(map(str, labels[:10]))}{more}"
 
 
-def certify(model: ModelFile, data: Data, target: Target = None, json: Json = False) -> None:
+def certify(
+    model: ModelFile,
+    data: Data,
+    target: Target = None,
+    stream: Stream = None,
+    json: Json = False,
+) -> None:
     """Recompute the gap of a saved model from its training DATA and say whether the claim holds.
 
     The split of --holdout is made again, so give the file that was given to fit.
@@ -80,7 +86,8 @@ def certify(model: ModelFile, data: Data, target: Target = None, json: Json = Fa
     Example: cornerstep certify digits.cornerstep digits.csv
     """
     estimator, notes = models.load_model(model)
-    table = models.read_for(estimator, notes, data, target=target)
+    whole = "the split of --holdout needs all rows in memory" if notes.get("holdout") else None
+    table = models.read_for(estimator, notes, data, target=target, streamed=stream, whole=whole)
     models.check_labels(estimator, table)
     if "rows" in notes and table.n != notes["rows"]:
         raise UserError(

@@ -10,9 +10,10 @@ import numpy as np
 
 import cornerstep
 from cornerstep.certificates import Certificate
-from cornerstep.cli.data import Dataset, format_of, read
+from cornerstep.cli.data import Dataset, format_of, is_large, read, stream
 from cornerstep.cli.screen import UserError
 from cornerstep.measures import is_structured
+from cornerstep.streaming import HeldRows, Rows
 
 MODELS = {
     "multiclass": "MulticlassSVC",
@@ -61,6 +62,8 @@ def arrays(estimator: Any, data: Dataset) -> tuple[Any, Any]:
         return X, y
     if type(estimator).__name__ == "SoftMarginBoostingClassifier" and hasattr(data.X, "todense"):
         return np.asarray(data.X.todense()), data.y
+    if hasattr(estimator, "feature_names_in_") and not isinstance(data.X, Rows):
+        return HeldRows(data.X, data.names or None), data.y  # trained in blocks, with names
     return data.X, data.y
 
 
@@ -103,18 +106,42 @@ def read_for(
     *,
     target: str | None = None,
     needs_labels: bool = True,
+    streamed: bool | None = None,
+    whole: str | None = None,
 ) -> Dataset:
-    """Data for a trained model: its own columns of a table, or as many features."""
+    """Data for a trained model: its own columns of a table, or as many features.
+
+    Read in blocks if ``streamed``, or by default if the file is large and the model can do with
+    that; ``whole`` says what needs all rows in memory, if anything does.
+    """
     expected = int(estimator.n_features_in_)
+    linear = getattr(estimator, "kernel", None) == "linear" and hasattr(estimator, "coef_")
+    if streamed is None:
+        streamed = linear and whole is None and is_large(path)
+    if streamed and not linear:
+        raise UserError("--stream is for multi-class models with a linear kernel")
+    if streamed and whole is not None:
+        raise UserError(f"{whole}: give --no-stream")
     named = is_table(path) or format_of(path) == "npy"
-    data = read(
-        path,
-        target=target or (notes.get("target") if needs_labels and named else None),
-        sequence=notes.get("sequence") if is_table(path) else None,
-        features=notes.get("features") if is_table(path) else None,
-        n_features=expected,
-        needs_labels=needs_labels,
-    )
+    features = notes.get("features") if is_table(path) else None
+    wanted = target or (notes.get("target") if named else None)
+    if streamed:
+        data = stream(
+            path,
+            target=wanted,
+            features=features,
+            n_features=expected,
+            needs_labels=needs_labels,
+        )
+    else:
+        data = read(
+            path,
+            target=wanted if needs_labels else target,
+            sequence=notes.get("sequence") if is_table(path) else None,
+            features=features,
+            n_features=expected,
+            needs_labels=needs_labels,
+        )
     if data.X.shape[1] != expected:
         raise UserError(
             f"the model takes {expected} features, {path} has {data.X.shape[1]}: it must "

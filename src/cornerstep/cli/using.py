@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,10 +16,18 @@ from cornerstep import measures
 from cornerstep.cli import models
 from cornerstep.cli.data import read, write
 from cornerstep.cli.screen import UserError, facts, put_json, say
+from cornerstep.streaming import Rows
 
 ModelFile = Annotated[Path, typer.Argument(help="Model file.", metavar="MODEL")]
 Data = Annotated[Path, typer.Argument(help="svmlight, CSV, Parquet or npz file.", metavar="DATA")]
 Target = Annotated[str | None, typer.Option(help="Column of the labels, if not as in training.")]
+Stream = Annotated[
+    bool | None,
+    typer.Option(
+        "--stream/--no-stream",
+        help="Linear multi-class models: read the data in blocks; by default where it is large.",
+    ),
+]
 
 
 def predict(
@@ -30,25 +40,26 @@ def predict(
     scores: Annotated[
         bool, typer.Option("--scores", help="The score of every class instead.")
     ] = False,
+    stream: Stream = None,
 ) -> None:
     """Print a prediction for every row of DATA.
 
     Example: cornerstep predict digits.cornerstep new.csv > predictions.txt
     """
     estimator, notes = models.load_model(model)
-    table = models.read_for(estimator, notes, data, needs_labels=False)
+    table = models.read_for(estimator, notes, data, needs_labels=False, streamed=stream)
     lines = _predictions(estimator, table, top_k, scores)
-    text = "".join(f"{line}\n" for line in lines)
     if output is None:
-        sys.stdout.write(text)
+        sys.stdout.writelines(f"{line}\n" for line in lines)
         return
     try:
-        output.write_text(text, encoding="utf-8")
+        with output.open("w", encoding="utf-8") as file:
+            file.writelines(f"{line}\n" for line in lines)
     except OSError as problem:
         raise UserError(f"cannot write {output}: {problem.strerror}") from None
 
 
-def _predictions(estimator: Any, table: Any, top_k: int, scores: bool) -> list[str]:
+def _predictions(estimator: Any, table: Any, top_k: int, scores: bool) -> Iterable[str]:
     if measures.is_structured(estimator):
         if top_k != 1 or scores:
             raise UserError("--top-k and --scores are not for models of chains")
@@ -58,12 +69,18 @@ def _predictions(estimator: Any, table: Any, top_k: int, scores: bool) -> list[s
             out[rows] = labels
         return [str(label) for label in out]
     X, _ = models.arrays(estimator, table)
-    if scores:
-        values = measures.class_scores(estimator, X)
-        heading = "\t".join(str(label) for label in estimator.classes_)
-        return [heading, *("\t".join(f"{v!r}" for v in row) for row in values.tolist())]
     if not 1 <= top_k <= estimator.classes_.size:
         raise UserError(f"--top-k must be from 1 to {estimator.classes_.size}, got {top_k}")
+    heading = ["\t".join(str(label) for label in estimator.classes_)] if scores else []
+    pieces = X.pieces() if isinstance(X, Rows) else [X]
+    lines = (_lines(estimator, piece, top_k, scores) for piece in pieces)
+    return chain(heading, chain.from_iterable(lines))
+
+
+def _lines(estimator: Any, X: Any, top_k: int, scores: bool) -> list[str]:
+    if scores:
+        values = measures.class_scores(estimator, X)
+        return ["\t".join(f"{v!r}" for v in row) for row in values.tolist()]
     if top_k == 1:
         return [str(label) for label in estimator.predict(X)]
     order = np.argsort(-measures.class_scores(estimator, X), axis=1, kind="stable")[:, :top_k]
@@ -75,6 +92,7 @@ def evaluate(
     data: Data,
     target: Target = None,
     top_k: Annotated[int, typer.Option(help="Errors of the first 1, ..., k guesses.")] = 1,
+    stream: Stream = None,
     json: Annotated[bool, typer.Option("--json", help="Results as JSON.")] = False,
 ) -> None:
     """Measure the error of a model on labelled DATA.
@@ -82,7 +100,7 @@ def evaluate(
     Example: cornerstep evaluate digits.cornerstep test.csv --top-k 3
     """
     estimator, notes = models.load_model(model)
-    table = models.read_for(estimator, notes, data, target=target)
+    table = models.read_for(estimator, notes, data, target=target, streamed=stream)
     models.check_labels(estimator, table)
     X, y = models.arrays(estimator, table)
     if measures.is_structured(estimator):

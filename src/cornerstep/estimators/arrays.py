@@ -10,7 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from cornerstep.arrays import from_numpy, is_foreign, is_torch, namespace, on_gpu, to_numpy
+from cornerstep.arrays import (
+    csr_tensor,
+    from_numpy,
+    is_foreign,
+    is_torch,
+    namespace,
+    on_gpu,
+    to_numpy,
+)
 from cornerstep.estimators.multiclass_input import given_loss
 from cornerstep.estimators.targets import classes_and_labels, example_weights
 from cornerstep.problems.array_rows import ArrayExamples, ArrayProblem, ArrayRows
@@ -124,6 +132,12 @@ def spread(coefficients: Any, used: Any) -> Any:
     if coefficients is None or used.all():
         return coefficients
     xp = namespace(coefficients)
+    if is_torch(coefficients) and coefficients.is_sparse_csr:
+        counts = coefficients.crow_indices().diff()
+        spread_out = counts.new_zeros(used.size)
+        spread_out[from_numpy(used, counts)] = counts
+        columns, values = coefficients.col_indices(), coefficients.values()
+        return csr_tensor(spread_out, columns, values, (used.size, coefficients.shape[1]))
     full = xp.zeros((1, coefficients.shape[1]), dtype=xp.float64, device=coefficients.device)
     places = np.where(used, np.cumsum(used), 0)  # row 0 is the empty one
     return xp.take(xp.concat([full, coefficients]), from_numpy(places, coefficients), axis=0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from functools import partial
 from numbers import Integral
 from typing import Any
 
@@ -97,10 +98,14 @@ class MulticlassSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
     coef_ : array of shape (m, d), or (1, d) for two classes
         Weights of the score of each class (their difference for two classes).  Linear kernel only.
     intercept_ : array of shape (m,) or (1,)
-    dual_coef_ : CSR array of shape (n, m)
-        Attains ``dual_objective_``; ``X' dual_coef_`` is near W.  None where dual points are not
-        kept one by one: after 'envelope', after the other methods on all examples at once without
-        smoothing, and on clusters, where they stay with the workers.
+    dual_coef_ : CSR array of shape (n, m), or CSR tensor
+        Attains ``dual_objective_``, or more with 'envelope' and smoothing; ``X' dual_coef_`` is
+        near W.  After 'envelope' and 'fw-corrective' it is made when it is first asked for, of the
+        data, which the model refers to until then; so it is when the model is saved, copied or
+        pickled.  None where the points are neither kept nor can be found again: after the plain
+        methods without smoothing, after these two from a checkpoint, and where rows are spread over
+        a cluster or streamed, if a plain method's last step was not its best, if they would take
+        more than 2 GiB, or if a worker died after the last round.
     support_ : array of int
         The training examples that the machine is made of.  Other kernels than 'linear' only.
     kernel_shift_ : float
@@ -125,6 +130,7 @@ class MulticlassSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
     """
 
     _state: tuple[Any, ...] | None = None  # of the last fit, for a warm start
+    _dual_coef: Any
 
     def __init__(
         self,
@@ -200,8 +206,10 @@ class MulticlassSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
         check_parameters(self)
         problem, used, X = self._pose(X, y, sample_weight)
         with threads(self.n_jobs):
-            solver, outcome = train(self, problem)
-        self._read_off(problem, solver, outcome, used)
+            solver, outcome, coefficients = train(self, problem)
+        self._read_off(outcome)
+        later = partial(_of_all, coefficients, used)
+        self._dual_coef = later if callable(coefficients) else later()
         self._read_machine(problem, solver, used, X)
         self._warn()
         return self
@@ -274,21 +282,25 @@ class MulticlassSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
     def _constant(self) -> float:
         return self.intercept_scaling**2 if self.fit_intercept else 0.0
 
-    def _read_off(self, problem: Problem, solver: Any, outcome: Outcome, used: Any) -> None:
-        coefficients = solver.coefficients()
-        if isinstance(problem, ArrayProblem):
-            from cornerstep.estimators.arrays import spread as spread_rows
+    @property
+    def dual_coef_(self) -> Any:
+        """Dual coefficients: see the attributes of the class."""
+        if "_dual_coef" not in self.__dict__:
+            raise AttributeError("dual_coef_ is there after fit")
+        if callable(self._dual_coef):
+            self._dual_coef = self._dual_coef()
+        return self._dual_coef
 
-            coefficients = spread_rows(coefficients, used)
-        elif coefficients is not None:
-            coefficients = sp.csr_array(coefficients)
-            if not used.all():
-                spread = sp.csr_array(
-                    (np.ones(coefficients.shape[0]), (np.flatnonzero(used), np.arange(used.sum()))),
-                    shape=(used.size, coefficients.shape[0]),
-                )
-                coefficients = spread @ coefficients
-        self.dual_coef_ = coefficients
+    @dual_coef_.setter
+    def dual_coef_(self, value: Any) -> None:
+        self._dual_coef = value
+
+    def __getstate__(self) -> Any:
+        if "_dual_coef" in self.__dict__:
+            self._dual_coef = self.dual_coef_  # a copy elsewhere would have to take the data along
+        return super().__getstate__()
+
+    def _read_off(self, outcome: Outcome) -> None:
         self.objective_ = outcome.look.value
         # not the best bound seen on the way: sweeps may have read rounded data
         self.dual_objective_ = outcome.look.value - outcome.look.gap
@@ -496,3 +508,20 @@ class MulticlassSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
         hits = (to_numpy(best) == to_numpy(y)[:, None]).any(axis=1)
         weights = None if sample_weight is None else to_numpy(sample_weight)
         return float(np.average(hits, weights=weights))
+
+
+def _of_all(coefficients: Any, used: Any) -> Any:
+    """Dual coefficients, given or to be made, with a row for every example."""
+    if callable(coefficients):
+        coefficients = coefficients()
+    if coefficients is None:
+        return None
+    if is_foreign(coefficients):
+        from cornerstep.estimators.arrays import spread
+
+        return spread(coefficients, used)
+    coefficients = sp.csr_array(coefficients)
+    if used.all():
+        return coefficients
+    places = np.flatnonzero(used), np.arange(used.sum())
+    return sp.csr_array((np.ones(used.sum()), places), (used.size, used.sum())) @ coefficients

@@ -21,8 +21,11 @@ Problem = MulticlassProblem | SpreadProblem | ArrayProblem
 _SMALL_PRODUCT = 2**23  # multiply-adds of X W that threads of BLAS would only slow down
 
 
-def train(clf: Any, problem: Problem) -> tuple[Any, Outcome]:
-    """Run the solver that the classifier names on its problem; keep its state for a warm start."""
+def train(clf: Any, problem: Problem) -> tuple[Any, Outcome, Any]:
+    """Run the solver that the classifier names on its problem; keep its state for a warm start.
+
+    Returns the solver, what came out, and the dual coefficients, or what makes them when called.
+    """
     name = problem.examples.default_solver if clf.solver == "auto" else clf.solver
     kept = signature = None
     if isinstance(problem, MulticlassProblem) and clf.warm_start:
@@ -54,6 +57,7 @@ def train(clf: Any, problem: Problem) -> tuple[Any, Outcome]:
             )
         if keeper is not None:
             keeper.write()
+        coefficients = solver.coefficients()
     finally:
         if isinstance(problem, SpreadProblem):
             problem.crew.close()
@@ -61,7 +65,7 @@ def train(clf: Any, problem: Problem) -> tuple[Any, Outcome]:
         clf._state = signature, problem.scales, solver.state
     else:
         clf._state = None
-    return solver, outcome
+    return solver, outcome, coefficients
 
 
 def _threads_for(problem: Problem) -> AbstractContextManager[Any]:

@@ -1,50 +1,21 @@
-"""The dual points nearest to scores, for losses with equal weights, on a GPU: one program a row.
+"""The dual points nearest to scores, on a GPU: one program a row, in float64 and without a sort.
 
-The arithmetic of :mod:`cornerstep.problems.array_losses`, in float64 and without a sort: of a row
-only the first few largest entries are looked for, and the roots of the piecewise linear functions
-there are found by Newton's steps on sums over the row.
+Of a row only the K largest entries are looked for, K the number of weights, and the roots of
+piecewise linear functions are found by Newton's steps on sums over the row: for equal weights those
+of :mod:`cornerstep.problems.array_losses`, else of :mod:`cornerstep.kernels.weighted_triton`.
 """
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
-import torch
 import triton
 import triton.language as tl
 
-LONGEST = 32  # weights rho that a row's program looks for, one maximum each
-_SPREAD = 7919  # rows of one class often follow each other: programs that run at once take others
-_STEPS = tl.constexpr(100)
-_EXACT = tl.constexpr(1e-14)
+from cornerstep.kernels.rows_triton import Targets, launch
+from cornerstep.kernels.weighted_triton import STEPS, each, level, shift, whole, with_label
 
-
-@triton.jit
-def _shift(t, value, slope, low, high, step):
-    """The next point of a search for the root of a decreasing function."""
-    low = tl.where(value >= 0.0, t, low)
-    high = tl.where(value <= 0.0, t, high)
-    ahead = t + value / tl.where(slope > 0.0, slope, 1.0)
-    good = (slope > 0.0) & (ahead >= low) & (ahead <= high) & (step % 4 < 3)
-    done = (tl.abs(value) <= _EXACT) | (high - low <= _EXACT * tl.abs(low))
-    t = tl.where(done, t, tl.where(good, ahead, 0.5 * (low + high)))
-    return t, low, high, done
-
-
-@triton.jit
-def _level(c, cap, total, free, low, high):
-    """The t with ``sum clip(c_j - t, 0, cap) = total + free t``."""
-    t = 0.5 * (low + high)
-    step = 0
-    done = False
-    while (step < _STEPS) & (not done):
-        away = c - t
-        value = tl.sum(tl.minimum(tl.maximum(away, 0.0), cap), 0) - total - free * t
-        slope = tl.sum(((away > 0.0) & (away < cap)).to(tl.int32), 0).to(tl.float64) + free
-        t, low, high, done = _shift(t, value, slope, low, high, step)
-        step += 1
-    return t
+_WARPS = {128: 1, 1024: 2, 8192: 8}
 
 
 @triton.jit
@@ -55,31 +26,57 @@ def _cone(e, base, count, low):
     share = 1.0 / (count * (count + 1.0))
     step = 0
     done = False
-    while (step < _STEPS) & (not done):
+    while (step < STEPS) & (not done):
         away = tl.maximum(e - t, 0.0)
         u = (tl.sum(away, 0) + count * (t + base)) * share
         value = tl.sum(tl.minimum(away, u), 0) - count * u
         full = tl.sum((e - t >= u).to(tl.int32), 0).to(tl.float64)
         some = tl.sum((away > 0.0).to(tl.int32), 0).to(tl.float64)
         slope = (some - full) + (full - count) * (some - count) * share
-        t, low, high, done = _shift(t, value, slope, low, high, step)
+        t, low, high, done = shift(t, value, slope, low, high, step)
         step += 1
     u = (tl.sum(tl.maximum(e - t, 0.0), 0) + count * (t + base)) * share
     return t, u
 
 
 @triton.jit
+def _equal(c, cap, before, last, after, COUNT: tl.constexpr, WHOLE: tl.constexpr):
+    """The beta for COUNT weights ``cap``, given the entries around the last that they are for."""
+    zero = 0.0 * cap
+    most = COUNT * cap
+    if tl.sum(tl.minimum(tl.maximum(c - most, 0.0), cap), 0) > most:
+        e = c - last
+        t = level(e, cap, most, zero, after - last - cap, zero)
+        beta = tl.minimum(tl.maximum(e - t, 0.0), cap)
+    else:
+        t = level(c, cap, zero, zero + 1.0, zero, most)
+        beta = tl.minimum(tl.maximum(c - t, 0.0), cap)
+    if WHOLE and COUNT > 1:  # noqa: SIM102 (the first is known when compiling)
+        if tl.max(beta, 0) * (COUNT - 1) > tl.sum(beta, 0):
+            e = c - before
+            low = last - before - cap
+            t, u = _cone(e, before, zero + (COUNT - 1), low)
+            if u >= cap:
+                t = level(e, cap, (COUNT - 1) * cap, zero, low, zero)
+                u = cap
+            beta = tl.minimum(tl.maximum(e - t, 0.0), u)
+    return beta
+
+
+@triton.jit
 def _nearest(
-    scores, exact, labels, scales, costs, constants, numbers, spread, n, m,
-    MODE: tl.constexpr, COUNT: tl.constexpr, WHOLE: tl.constexpr, EXACT: tl.constexpr,
-    WIDTH: tl.constexpr,
+    scores, labels, scales, costs, constants, rho, exact, numbers, spread, n, m,
+    MODE: tl.constexpr, WIDTH: tl.constexpr, COUNT: tl.constexpr, HEADS: tl.constexpr,
+    EQUAL: tl.constexpr, WHOLE: tl.constexpr, DOUBLE: tl.constexpr,
 ):  # fmt: skip
     row = (tl.program_id(0).to(tl.int64) * spread) % n
     columns = tl.arange(0, WIDTH)
+    heads = tl.arange(0, HEADS)
     inside = columns < m
     y = tl.load(labels + row).to(tl.int32)
     scale = tl.load(scales + row)
-    mu, cap, unit = tl.load(constants), tl.load(constants + 1), tl.load(constants + 2)
+    mu, unit = tl.load(constants), tl.load(constants + 1)
+    weights = tl.load(rho + heads, mask=heads < COUNT, other=0.0)
     z = tl.load(scores + row * m + columns, mask=inside, other=float("-inf")).to(tl.float64)
     z = z - tl.load(scores + row * m + y).to(tl.float64)
     if MODE == 0:
@@ -88,73 +85,62 @@ def _nearest(
         first = costs + (y.to(tl.int64) if MODE == 1 else row) * m
         delta = tl.load(first + columns, mask=inside, other=0.0)
     c = tl.where(inside & (columns != y), (z + delta) / mu, float("-inf"))
-    # the largest entries: of COUNT - 1, COUNT and COUNT + 1 of them, the last
+    # the largest entries and where they are, and the same one place later
     rest = c
-    heads = 0.0 * mu
-    loss = 0.0 * mu
+    tops, shifted = tl.zeros([HEADS], tl.float64), tl.zeros([HEADS], tl.float64)
+    places, shifted_places = tl.zeros([HEADS], tl.int32), tl.zeros([HEADS], tl.int32)
     before = 0.0 * mu
     last = 0.0 * mu
-    after = 0.0 * mu
-    for h in tl.static_range(COUNT + 1):
+    for h in tl.static_range(COUNT):
         top = tl.max(rest, 0)
         place = tl.min(tl.where(rest == top, columns, WIDTH), 0)  # ties: the first
         rest = tl.where(columns == place, float("-inf"), rest)
-        if h < COUNT - 1:
-            heads += top
-            before = top
-        if h < COUNT:
-            loss += tl.maximum(top, 0.0)
-            last = top
-        if h == COUNT:
-            after = top
-    after = tl.maximum(after, last - cap)  # there may be none
-    if WHOLE and COUNT > 1:
-        loss = tl.maximum(heads + tl.maximum(last, 0.0), 0.0)
+        tops, places = tl.where(heads == h, top, tops), tl.where(heads == h, place, places)
+        if WHOLE:
+            shifted = tl.where(heads == h + 1, top, shifted)
+            shifted_places = tl.where(heads == h + 1, place, shifted_places)
+        before = last
+        last = top
+    if WHOLE:
+        x, _ = with_label(tops, shifted, 0.0 * mu, heads, COUNT)
+        loss = tl.maximum(tl.sum(weights * tl.where(heads < COUNT, x, 0.0), 0), 0.0)
+    else:
+        loss = tl.sum(weights * tl.maximum(tops, 0.0), 0)
     beta = tl.zeros([WIDTH], tl.float64)
     if loss > 0.0:
-        zero = 0.0 * mu
-        most = COUNT * cap
-        if tl.sum(tl.minimum(tl.maximum(c - most, 0.0), cap), 0) > most:
-            e = c - last
-            t = _level(e, cap, most, zero, after - last - cap, zero)
-            beta = tl.minimum(tl.maximum(e - t, 0.0), cap)
+        if EQUAL:
+            cap = tl.load(rho)
+            after = tl.maximum(tl.max(rest, 0), last - cap)  # there may be none
+            beta = _equal(c, cap, before, last, after, COUNT, WHOLE)
+        elif WHOLE:
+            beta = whole(
+                c, rest, tops, shifted, places, shifted_places, weights, columns, heads,
+                COUNT, WIDTH,
+            )  # fmt: skip
         else:
-            t = _level(c, cap, zero, zero + 1.0, zero, most)
-            beta = tl.minimum(tl.maximum(c - t, 0.0), cap)
-        if WHOLE and COUNT > 1:  # noqa: SIM102 (the first is known when compiling)
-            if tl.max(beta, 0) * (COUNT - 1) > tl.sum(beta, 0):
-                e = c - before
-                low = last - before - cap
-                t, u = _cone(e, before, zero + (COUNT - 1), low)
-                if u >= cap:
-                    t = _level(e, cap, (COUNT - 1) * cap, zero, low, zero)
-                    u = cap
-                beta = tl.minimum(tl.maximum(e - t, 0.0), u)
+            beta = each(c, rest, tops, places, weights, columns, heads, COUNT)
     total = tl.sum(beta, 0)
     earned = tl.where(beta > 0.0, beta * c, 0.0)
-    tl.store(numbers + row * 4, scale * loss * mu * cap)
+    tl.store(numbers + row * 4, scale * mu * loss)
     tl.store(numbers + row * 4 + 1, scale * tl.sum(beta * delta, 0))
     tl.store(numbers + row * 4 + 2, scale * mu * tl.sum(earned, 0))
     tl.store(numbers + row * 4 + 3, scale * (tl.sum(beta * beta, 0) + total * total))
     point = (scale / unit) * tl.where(columns == y, total, -beta)
     tl.debug_barrier()
     tl.store(scores + row * m + columns, point.to(scores.dtype.element_ty), mask=inside)
-    if EXACT:
+    if DOUBLE:
         tl.store(exact + row * m + columns, point, mask=inside)
 
 
 def nearest(
     scores: Any,
-    labels: Any,
-    scales: Any,
-    costs: Any,
-    mode: int,
+    targets: Targets,
     constants: Any,
-    count: int,
+    rho: Any,
+    equal: bool,
     whole: bool,
     exact: Any,
     numbers: Any,
-    warps: int = 0,
 ) -> None:
     """Overwrite rows of scores by ``s_i alpha_i / unit`` of the nearest dual points.
 
@@ -162,31 +148,22 @@ def nearest(
     ----------
     scores : tensor of shape (n, m)
         float32 or float64, contiguous, as all tensors here.
-    labels, scales : tensors of shape (n,)
-        scales in float64.
-    costs : tensor
-        Delta as in :func:`cornerstep.kernels.multiclass.cost`, for these rows, by ``mode``.
+    targets : Targets
+    constants : tensor of shape (2,)
+        mu and the unit, in float64.
+    rho : tensor of shape (K,)
         In float64.
-    mode : int
-    constants : tensor of shape (3,)
-        mu, the weight that all K entries of rho have, and the unit, in float64.
-    count : int
-        K.
+    equal : bool
+        Whether all of rho are the same.
     whole : bool
     exact : tensor of shape (n, m), or empty
         Gets the same in float64.
     numbers : tensor of shape (n, 4)
         Gets ``s_i`` times Phi, ``<Delta_i, beta_i>``, ``<beta_i, z_i>`` and ``|alpha_i|²``.
-    warps : int
-        Of 32 threads for a row; 0 leaves the choice to the number of classes.
     """
-    n, m = scores.shape
-    spread = _SPREAD if math.gcd(n, _SPREAD) == 1 else 1
-    width = triton.next_power_of_2(m)
-    warps = warps or (1 if width <= 128 else 4 if width <= 1024 else 8 if width <= 8192 else 16)
-    with torch.cuda.device(scores.device):
-        _nearest[(n,)](
-            scores, exact, labels, scales, costs, constants, numbers, spread, n, m,
-            MODE=mode, COUNT=count, WHOLE=whole, EXACT=exact.numel() > 0, WIDTH=width,
-            num_warps=warps,
-        )  # fmt: skip
+    count = rho.shape[0]
+    launch(
+        _nearest, scores, targets, (constants, rho, exact, numbers), _WARPS,
+        COUNT=count, HEADS=triton.next_power_of_2(count), WHOLE=whole,
+        EQUAL=equal, DOUBLE=exact.numel() > 0,
+    )  # fmt: skip

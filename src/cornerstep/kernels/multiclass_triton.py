@@ -7,22 +7,21 @@ coefficients ``s_i u_i`` in units of ``unit``, so that few digits hold them, and
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
-import torch
 import triton
 import triton.language as tl
 
-LONGEST = 32  # weights rho that a row's program looks for, one maximum each
-_SPREAD = 7919  # rows of one class often follow each other: programs that run at once take others
+from cornerstep.kernels.rows_triton import Targets, launch
+
+_WARPS = {1024: 1, 8192: 4}
 
 
 @triton.jit
 def _corners(
-    scores, out, labels, scales, costs, rho, losses, linears, probes, probed, unit, spread, n, m,
-    MODE: tl.constexpr, WEIGHTS: tl.constexpr, WHOLE: tl.constexpr,
-    PROBES: tl.constexpr, WIDTH: tl.constexpr, HEADS: tl.constexpr,
+    scores, labels, scales, costs, out, rho, unit, probes, probed, losses, linears, spread, n, m,
+    MODE: tl.constexpr, WIDTH: tl.constexpr, WEIGHTS: tl.constexpr, HEADS: tl.constexpr,
+    WHOLE: tl.constexpr, PROBES: tl.constexpr,
 ):  # fmt: skip
     row = (tl.program_id(0).to(tl.int64) * spread) % n
     columns = tl.arange(0, WIDTH)
@@ -74,16 +73,14 @@ def _corners(
         tl.atomic_add(probed + y * PROBES + q, total * product, sem="relaxed")
         at = places[:, None] * PROBES + q[None, :]
         amounts = -earned[:, None] * product[None, :]
-        tl.atomic_add(probed + at, amounts, mask=(earned > 0.0)[:, None], sem="relaxed")
+        some = (earned > 0.0)[:, None] & (q >= 0)[None, :]
+        tl.atomic_add(probed + at, amounts, mask=some, sem="relaxed")
 
 
 def corners(
     scores: Any,
+    targets: Targets,
     out: Any,
-    labels: Any,
-    scales: Any,
-    costs: Any,
-    mode: int,
     rho: Any,
     whole: bool,
     unit: float,
@@ -91,7 +88,6 @@ def corners(
     probed: Any,
     losses: Any,
     linears: Any,
-    warps: int = 0,
 ) -> None:
     """Write the vertices of rows of scores to ``out``, which may be the scores themselves.
 
@@ -99,13 +95,9 @@ def corners(
     ----------
     scores : tensor of shape (n, m)
         float32 or float64, contiguous, as all tensors here.
+    targets : Targets
     out : tensor of shape (n, m)
         Gets ``s_i u_i / unit``.
-    labels, scales : tensors of shape (n,)
-        scales in float64.
-    costs : tensor
-        Delta as in :func:`cornerstep.kernels.multiclass.cost`, for these rows, by ``mode``.
-        In float64.
     rho : tensor of shape (K,)
         In float64.
     whole : bool
@@ -116,18 +108,10 @@ def corners(
         ``sum_i s_i u_i (x_i'q)`` is added to it.
     losses, linears : tensors of shape (n,)
         Get ``s_i Phi`` and ``s_i <Delta_i, beta_i>``, in float64.
-    warps : int
-        Of 32 threads for a row; 0 leaves the choice to the number of classes.
     """
-    n, m = scores.shape
     count = rho.shape[0]
-    spread = _SPREAD if math.gcd(n, _SPREAD) == 1 else 1
-    width = triton.next_power_of_2(m)
-    warps = warps or (1 if width <= 1024 else 4 if width <= 8192 else 16)
-    with torch.cuda.device(scores.device):
-        _corners[(n,)](
-            scores, out, labels, scales, costs, rho, losses, linears, probes, probed, unit,
-            spread, n, m, MODE=mode, WEIGHTS=count, WHOLE=whole, PROBES=probes.shape[1],
-            WIDTH=width, HEADS=triton.next_power_of_2(count),
-            num_warps=warps,
-        )  # fmt: skip
+    launch(
+        _corners, scores, targets,
+        (out, rho, unit, probes, probed, losses, linears), _WARPS,
+        WEIGHTS=count, HEADS=triton.next_power_of_2(count), WHOLE=whole, PROBES=probes.shape[1],
+    )  # fmt: skip

@@ -1,6 +1,7 @@
 """What is found from a block of scores: its vertices, or the dual points nearest to them.
 
-By array-API code (:mod:`cornerstep.problems.array_losses`), or on a GPU by fused kernels.
+By array-API code (:mod:`cornerstep.problems.array_losses`), on a GPU by fused kernels, and the
+nearest points of torch tensors on the CPU by those for NumPy arrays.
 """
 
 from __future__ import annotations
@@ -8,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from cornerstep.arrays import has_triton, is_short, on_gpu
+import numpy as np
+
+from cornerstep.arrays import has_triton, is_short, is_torch, on_gpu
 
 if TYPE_CHECKING:
     from cornerstep.problems.array_rows import ArrayProblem
@@ -24,7 +27,7 @@ def fused_corners(problem: ArrayProblem) -> Corners:
     and the new sums.
     """
     if on_gpu(problem.examples.data) and has_triton():
-        from cornerstep.kernels.multiclass_triton import LONGEST
+        from cornerstep.kernels.rows_triton import LONGEST
 
         if problem.loss.rho.size <= LONGEST:
             return _on_gpu(problem)
@@ -42,11 +45,13 @@ def nearest_points(problem: ArrayProblem) -> Nearest:
     ``s_i alpha_i / max s`` in the precision of products and in float64.
     """
     xp, losses = problem.examples.xp, problem.losses
-    if on_gpu(problem.examples.data) and has_triton() and losses.equal:
-        from cornerstep.kernels.envelope_triton import LONGEST
+    if on_gpu(problem.examples.data) and has_triton():
+        from cornerstep.kernels.rows_triton import LONGEST
 
         if problem.loss.rho.size <= LONGEST:
             return _nearest_on_gpu(problem)
+    if is_torch(problem.examples.data) and problem.examples.data.device.type == "cpu":
+        return _nearest_on_cpu(problem)
 
     def find(block: slice, scores: Any, smoothing: float) -> tuple[Any, Any, Any]:
         labels, scales = problem.labels[block], problem.scales[block]
@@ -67,28 +72,66 @@ def nearest_points(problem: ArrayProblem) -> Nearest:
     return find
 
 
+def _nearest_on_cpu(problem: ArrayProblem) -> Nearest:
+    """By the compiled projections: tensors there and NumPy arrays share their memory."""
+    import torch
+
+    labels, scales = problem.labels.numpy(), problem.scales.numpy()
+
+    def find(block: slice, scores: Any, smoothing: float) -> tuple[Any, Any, Any]:
+        loss, of, s = problem.loss.rows(block), labels[block], scales[block]
+        values = scores.double().numpy()
+        alpha = loss.dual_point(values, of, smoothing)
+        deltas = loss.deltas(of, problem.n_classes)
+        own = np.take_along_axis(values, of[:, None], axis=1)
+        sums = [
+            loss.value(values, of),
+            -(alpha * deltas).sum(axis=1),
+            -(alpha * (values - own + deltas)).sum(axis=1),
+            (alpha**2).sum(axis=1),
+        ]
+        coefficients = torch.from_numpy((s / problem.largest)[:, None] * alpha)
+        return (
+            torch.tensor([s @ part for part in sums], dtype=torch.float64),
+            coefficients,
+            coefficients,
+        )
+
+    return find
+
+
+def _targets(problem: ArrayProblem) -> Callable[[slice], Any]:
+    """What fused kernels compare the scores of a block with."""
+    from cornerstep.kernels.rows_triton import Targets
+
+    costs, each = problem.losses.costs, problem.loss.per_example
+    if costs is None:
+        nothing = problem.scales[:0]
+        return lambda block: Targets(problem.labels[block], problem.scales[block], nothing, 0)
+    return lambda block: Targets(
+        problem.labels[block],
+        problem.scales[block],
+        costs[block, :] if each else costs,
+        2 if each else 1,
+    )
+
+
 def _nearest_on_gpu(problem: ArrayProblem) -> Nearest:
     import torch
 
     from cornerstep.kernels.envelope_triton import nearest
 
-    loss, examples = problem.losses, problem.examples
-    mode = 0 if loss.costs is None else 2 if problem.loss.per_example else 1
-    nothing = examples.data.new_empty((0, 0), dtype=torch.float64)
-    constants = torch.tensor([0.0, loss.weights[0], problem.largest], dtype=torch.float64)
-    constants = constants.to(examples.data.device)
+    loss, targets, nothing = problem.losses, _targets(problem), problem.scales[:0]
+    constants = problem.scales.new_tensor([0.0, problem.largest])
 
     def find(block: slice, scores: Any, smoothing: float) -> tuple[Any, Any, Any]:
-        labels, scales = problem.labels[block], problem.scales[block]
-        costs = nothing if loss.costs is None else loss.costs[block] if mode == 2 else loss.costs
         constants[0].fill_(smoothing)
-        numbers = scales.new_empty((len(labels), 4))
-        exact = nothing if examples.double else scores.new_empty(scores.shape, dtype=torch.float64)
-        nearest(
-            scores, labels, scales, costs, mode, constants, len(loss.weights), loss.whole,
-            exact, numbers,
-        )  # fmt: skip
-        return numbers.sum(0), scores, scores if examples.double else exact
+        numbers = constants.new_empty((len(scores), 4))
+        double = scores.dtype == torch.float64
+        exact = nothing if double else torch.empty_like(scores, dtype=torch.float64)
+        whose = targets(block)
+        nearest(scores, whose, constants, loss.rho, loss.equal, loss.whole, exact, numbers)
+        return numbers.sum(0), scores, scores if double else exact
 
     return find
 
@@ -114,21 +157,17 @@ def _on_gpu(problem: ArrayProblem) -> Corners:
 
     from cornerstep.kernels.multiclass_triton import corners
 
-    loss, data = problem.losses, problem.examples.data
-    nothing = data.new_empty((0, 0), dtype=torch.float64)
-    mode = 0 if loss.costs is None else 2 if problem.loss.per_example else 1
+    loss, data, targets = problem.losses, problem.examples.data, _targets(problem)
 
     def find(block: slice, scores: Any, products: Any, probed: Any) -> tuple[Any, Any, Any, Any]:
-        labels, scales = problem.labels[block], problem.scales[block]
-        costs = nothing if loss.costs is None else loss.costs[block] if mode == 2 else loss.costs
-        values, linear = torch.empty_like(scales), torch.empty_like(scales)
+        whose = targets(block)
+        values, linear = torch.empty_like(whose.scales), torch.empty_like(whose.scales)
         out = scores
         if is_short(data) and problem.short:
             out = torch.empty_like(scores, dtype=data.dtype)
         corners(
-            scores, out, labels, scales, costs, mode, loss.rho, loss.whole, problem.unit,
-            products, probed, values, linear,
-        )  # fmt: skip
+            scores, whose, out, loss.rho, loss.whole, problem.unit, products, probed, values, linear
+        )
         return values, linear, out, probed
 
     return find

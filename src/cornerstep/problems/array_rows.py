@@ -1,8 +1,8 @@
 """Rows as arrays of any library that follows the array-API standard: torch's on a GPU above all.
 
 A pass is that of :mod:`cornerstep.problems.passes`: products with blocks of rows, and between them
-the vertices of the block's scores, by array-API code (:mod:`cornerstep.problems.array_losses`) or
-on a GPU by one fused kernel (:mod:`cornerstep.kernels.multiclass_triton`).  Everything stays on the
+the vertices of the block's scores, or the dual points nearest to them, by array-API code
+(:mod:`cornerstep.problems.array_losses`) or on a GPU by fused kernels.  Everything stays on the
 device; numbers come from it once a pass.
 
 Products are in the precision of the data: TF32 for float32 on a GPU, and for bfloat16 with results
@@ -14,13 +14,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from cornerstep.arrays import (
+    compressed,
     from_numpy,
     is_short,
+    joined,
     leading,
     namespace,
     on_gpu,
@@ -32,10 +35,18 @@ from cornerstep.losses import Loss
 from cornerstep.problems.array_losses import ArrayLoss, one_hot
 from cornerstep.problems.array_points import fused_corners, nearest_points
 from cornerstep.problems.passes import FEATURES, PROBES, SAFETY, DualState, Envelopes, Pass
+from cornerstep.problems.sources import NOTHING, Made, Source, blend, made_by
 from cornerstep.vectors import FloatArray
 
-_TOGETHER = 16  # states that are stacked for one product
+_TOGETHER = 2**25  # entries of arrays that are stacked for one product
 _ENTRIES, _ENTRIES_ON_GPU = 2**20, 2**26  # scores held at a time
+
+
+def _groups(arrays: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    """Some arrays of one shape after the other, as many as are stacked together."""
+    step = max(1, _TOGETHER // max(math.prod(arrays[0].shape), 1))
+    for first in range(0, len(arrays), step):
+        yield arrays[first : first + step]
 
 
 class ArrayExamples:
@@ -217,6 +228,7 @@ class ArrayRows:
             0.0,
             self._zeros(problem.examples.n if kept else 0, problem.n_classes),
             self._zeros(problem.n_classes, self.products.shape[1]),
+            made=NOTHING,
         )
 
     def uniform(self) -> DualState:
@@ -239,12 +251,15 @@ class ArrayRows:
             total * (part - xp.mean(part, axis=0, keepdims=True)) for part in (image, probed)
         )
         alpha = xp.concat(points, axis=0) if problem.smoothing else state.alpha
-        return DualState(image, float(linear), alpha, probed)
+        return DualState(image, float(linear), alpha, probed, made=made_by("uniform"))
 
     def corner(self, primal: DualState, state: DualState, *, nearest: bool) -> Pass:
         with quick_products(self.problem.examples.data, self.problem.examples.quick):
             corner, losses, vertex_losses = self.device_pass(primal.image, state.alpha, nearest)
-        corner = corner._replace(linear=float(corner.linear))
+        made: Made | None = None
+        if not self.problem.smoothing:
+            made = made_by("corner", primal.image, quick=self.problem.examples.quick)
+        corner = corner._replace(linear=float(corner.linear), made=made)
         return Pass(primal, state, corner, float(losses), float(vertex_losses))
 
     def device_pass(self, image: Any, alpha: Any, nearest: bool) -> tuple[DualState, Any, Any]:
@@ -285,6 +300,7 @@ class ArrayRows:
     def envelopes(self, image: Any, smoothing: float) -> Envelopes:
         problem = self.problem
         nothing = self.nothing(kept=False)
+        made = made_by("nearest", image, smoothing, problem.examples.quick)
         out, probed, numbers = nothing.image, nothing.probed, self._zeros(4)
         image, shift = problem.examples.short_weights(image)
         with quick_products(problem.examples.data, problem.examples.quick):
@@ -297,7 +313,7 @@ class ArrayRows:
                 out = out + self._image(block, coefficients, False)
         losses, linear, products, ridge = to_numpy(numbers).tolist()
         unit = problem.largest
-        state = DualState(unit * out, linear, nothing.alpha, unit * probed)
+        state = DualState(unit * out, linear, nothing.alpha, unit * probed, made=made)
         return Envelopes(state, losses, products - 0.5 * smoothing * ridge, ridge)
 
     def metric(self, factor: float) -> Callable[[Any], Any]:
@@ -324,21 +340,32 @@ class ArrayRows:
         return out
 
     def losses(self, image: Any) -> float:
-        problem, xp = self.problem, self.xp
-        total = self._zeros()
+        problem, total = self.problem, self._zeros()
+        smoothing, unprobed = problem.smoothing, self._zeros(problem.n_classes, 0)
         for block in problem.blocks():
             scores = problem.examples.exact_scores(block, image)
-            labels = problem.labels[block]
-            deltas = problem.losses.deltas(block, labels, xp.float64)
-            if problem.smoothing:
-                values, _ = problem.losses.envelopes(scores, labels, deltas, problem.smoothing)
+            if smoothing:
+                numbers, _, _ = self._nearest(block, scores, smoothing)
+                total = total + numbers[2] - 0.5 * smoothing * numbers[3]
             else:
-                values = problem.losses.values(scores, labels, deltas)
-            total = total + xp.sum(problem.scales[block] * values)
+                values = self._corners(block, scores, self.products[block, :0], unprobed)[0]
+                total = total + self.xp.sum(values)
         return float(total)
 
     def dot(self, image: Any, other: Any) -> float:
         return float(self.xp.sum(image * other))
+
+    def dots(self, images: Sequence[Any], others: Sequence[Any]) -> FloatArray:
+        flat = [self._flat(xs) for xs in (images, others)]
+        return to_numpy(flat[0] @ self.xp.permute_dims(flat[1], (1, 0)))
+
+    def combination(self, images: Sequence[Any], weights: FloatArray) -> Any:
+        amounts = from_numpy(weights, self.problem.examples.data)
+        return self.xp.reshape(amounts @ self._flat(images), images[0].shape)
+
+    def _flat(self, images: Sequence[Any]) -> Any:
+        """Arrays as the rows of a matrix."""
+        return self.xp.reshape(self.xp.stack(list(images)), (len(images), -1))
 
     def square(self, state: DualState) -> float:
         return self.dot(state.image, state.image)
@@ -359,12 +386,9 @@ class ArrayRows:
 
     def _products(self, arrays: Sequence[Any], other: Any) -> Any:
         """``<array, other>`` of each array, some at a time."""
-        xp, flat = self.xp, self.xp.reshape(other, (-1,))
-        parts = [
-            xp.stack([xp.reshape(array, (-1,)) for array in arrays[k : k + _TOGETHER]]) @ flat
-            for k in range(0, len(arrays), _TOGETHER)
-        ]
-        return xp.concat(parts)
+        flat = self.xp.reshape(other, (-1,))
+        parts = [self._flat(group) @ flat for group in _groups(arrays)]
+        return parts[0] if len(parts) == 1 else self.xp.concat(parts)
 
     def mixture(self, states: Sequence[DualState], weights: FloatArray) -> DualState:
         xp = self.xp
@@ -375,17 +399,23 @@ class ArrayRows:
             if 0 in arrays[0].shape:
                 fields.append(arrays[0])
                 continue
-            total = self._zeros(*arrays[0].shape)
-            for k in range(0, len(arrays), _TOGETHER):
-                group = xp.stack(arrays[k : k + _TOGETHER])
-                some = amounts[k : k + group.shape[0]]
-                total = total + xp.tensordot(some, group, axes=1)
-            fields.append(total)
+            total, first = None, 0
+            for group in _groups(arrays):
+                part = amounts[first : first + len(group)] @ self._flat(group)
+                total = part if total is None else total + part
+                first += len(group)
+            fields.append(xp.reshape(total, arrays[0].shape))
         linear = float(weights @ np.array([state.linear for state in states]))
-        return DualState(fields[0], linear, fields[1], fields[2])
+        made = blend(zip(weights.tolist(), (state.made for state in states), strict=True))
+        return DualState(fields[0], linear, fields[1], fields[2], made=made)
 
-    def error(self, state: DualState) -> float:
-        return SAFETY * math.sqrt(float(self.square_of_error(state.image, state.probed)) / PROBES)
+    def size(self, state: DualState) -> tuple[float, float]:
+        square = self.xp.sum(state.image * state.image)
+        if not self.probes.shape[0]:
+            return float(square), 0.0
+        error = self.square_of_error(state.image, state.probed)
+        square, error = to_numpy(self.xp.stack([square, error])).tolist()  # from the device once
+        return square, SAFETY * math.sqrt(error / PROBES)
 
     def square_of_error(self, image: Any, probed: Any) -> Any:
         """``sum over probes of |E q|²``, on the device."""
@@ -401,6 +431,38 @@ class ArrayRows:
         return before and (examples.tf32 or is_short(examples.data))
 
     def coefficients(self, state: DualState) -> Any:
-        if not state.alpha.shape[0]:
-            return None
-        return self.problem.scales[:, None] * state.alpha
+        if state.alpha.shape[0]:
+            return self.problem.scales[:, None] * state.alpha
+        return None if state.made is None else partial(self.found_again, state.made)
+
+    def found_again(self, made: Made) -> Any:
+        """``s_i alpha_i``: a sparse CSR tensor of torch, a dense array of other libraries."""
+        problem, xp, parts = self.problem, self.xp, []
+        for block in problem.blocks():
+            total: Any = self._zeros(problem.labels[block].shape[0], problem.n_classes)
+            for weight, source in made:
+                total = total + weight * self._points(block, source)
+            parts.append(compressed(total))
+        return joined(xp, parts)
+
+    def _points(self, block: slice, source: Source) -> Any:
+        """``s_i alpha_i`` of a block, in float64, with products as they were."""
+        problem, xp, examples = self.problem, self.xp, self.problem.examples
+        if source.task == "uniform":
+            own = xp.astype(one_hot(xp, problem.labels[block], problem.n_classes), xp.float64)
+            total = sum(problem.losses.weights)
+            return problem.scales[block][:, None] * total * (own - 1.0 / problem.n_classes)
+        before, examples.quick = examples.quick, source.quick
+        try:
+            with quick_products(examples.data, source.quick):
+                if source.task == "nearest":
+                    image, shift = examples.short_weights(source.image)
+                    scores = examples.scores(block, image, shift)
+                    out = self._nearest(block, scores, source.smoothing)[2]
+                    return problem.largest * out
+                scores = examples.scores(block, source.image)
+                unprobed = self._zeros(problem.n_classes, 0)
+                out = self._corners(block, scores, self.products[block, :0], unprobed)[2]
+                return problem.unit * xp.astype(out, xp.float64)
+        finally:
+            examples.quick = before

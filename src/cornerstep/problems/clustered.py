@@ -8,9 +8,10 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from cornerstep.problems.multiclass import MulticlassProblem
 from cornerstep.problems.partitions import (
@@ -22,9 +23,11 @@ from cornerstep.problems.partitions import (
     split,
     total,
 )
+from cornerstep.problems.sources import KEPT, Made
 from cornerstep.vectors import FloatArray
 
 _FAN = 8  # sums added at a time on the way to one
+_GATHERED = 2**31  # bytes of dual coefficients that are brought to one machine
 _ATTEMPTS = 10  # at a round, before what stops it is shown
 _STATELESS = ("losses", "uniform", "envelopes", "moments")
 
@@ -102,6 +105,29 @@ def _pool(problem: MulticlassProblem, *, run: str, chunk: int, stamp: int) -> An
     if seen != stamp:
         return None
     return partition.held(problem)
+
+
+class _Sources(NamedTuple):
+    """One object for Dask, which would send a tuple entry by entry."""
+
+    made: Made
+
+
+def _found_again(
+    problem: MulticlassProblem, sources: _Sources, *, run: str, chunk: int, stamp: int
+) -> Any:
+    """A chunk's dual coefficients; None where some were kept there and are lost."""
+    partition, seen = _HELD.get((run, chunk), (Partition(), 0))
+    if seen != stamp and any(source.task in KEPT for _, source in sources.made):
+        return None
+    return partition.found_again(problem, sources.made)
+
+
+def _size(matrix: Any) -> int | None:
+    """Bytes of a sparse matrix."""
+    if matrix is None:
+        return None
+    return int(matrix.data.nbytes + matrix.indices.nbytes + matrix.indptr.nbytes)
 
 
 def _forget(run: str) -> None:
@@ -232,8 +258,34 @@ class DaskCrew:
             ]
         )
 
-    def coefficients(self) -> None:
-        """Too many to bring together."""
+    def coefficients(self, made: Made) -> Any:
+        """On this machine, as a sparse matrix, unless that is too large for it."""
+        return _attempted(lambda: self._coefficients(made))
+
+    def _coefficients(self, made: Made) -> Any:
+        client = self._client
+        (sources,) = client.scatter([_Sources(made)], hash=False)
+        parts = [
+            client.submit(
+                _found_again,
+                problem,
+                sources,
+                run=self._run,
+                chunk=chunk,
+                stamp=self._stamp,
+                pure=False,
+                workers=[place],
+                allow_other_workers=True,
+            )
+            for chunk, (problem, place) in enumerate(zip(self._problems, self._places, strict=True))
+        ]
+        sizes = client.gather(client.map(_size, parts, pure=False))
+        if any(size is None for size in sizes) or sum(sizes) > _GATHERED:
+            return None
+        assert self.moved is not None
+        images = sum(source.image.nbytes for _, source in made if source.image is not None)
+        self.moved += sum(sizes) + self.count * images
+        return sp.vstack(client.gather(parts), "csr")
 
     def duals(self) -> tuple[Any, ...] | None:
         client = self._client

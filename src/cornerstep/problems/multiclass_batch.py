@@ -63,6 +63,7 @@ class BatchDescent:
     """
 
     monotone = False
+    remembers = False  # where its dual points come from: one W for each step of a plain method
 
     def __init__(
         self, problem: MulticlassProblem | Rows, rule: str, state: DualState | None = None
@@ -82,7 +83,7 @@ class BatchDescent:
         return self.rows.nothing()
 
     def _begin(self, state: DualState) -> None:
-        self.state = state
+        self.state = state = state if self.remembers else state._replace(made=None)
         self.primal = state  # where P is taken; Pegasos parts the two
         self.best, self.best_dual = state, self.dual_value(state)
 
@@ -138,7 +139,7 @@ class BatchDescent:
         return self.primal
 
     def coefficients(self) -> Any:
-        """``s_i alpha_i`` of the best dual points, where they are kept."""
+        """``s_i alpha_i`` of the best dual points, or what makes them; None if neither is kept."""
         return self.rows.coefficients(self.best)
 
     def weights_coefficients(self) -> Any:
@@ -157,14 +158,15 @@ class BatchDescent:
 
     def dual_value(self, state: DualState) -> float:
         """``D = l - 1/2 |W|² - mu/2 sum_i s_i |alpha_i|²``, or less where W is rounded."""
-        square = self._square(state)
-        error = self.rows.error(state)
+        square, error = self._sizes = self.rows.size(state)
         square += error * (2.0 * math.sqrt(square) + error)
         return state.linear - 0.5 * square - 0.5 * self._ridge(state.alpha)
 
     def look(self) -> Look:
         found = self.rows.corner(self.primal, self.state, nearest=self.rule == "projected-gradient")
         self.primal, self.state, self._corner = found.primal, found.state, found.corner
+        if not self.remembers:
+            self._corner = self._corner._replace(made=None)
         square = self._square(self.primal)
         # <grad, x - v> of the dual
         self._gap = found.vertex_losses + square + self._ridge(self.state.alpha) - self.state.linear

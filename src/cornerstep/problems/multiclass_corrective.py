@@ -50,6 +50,8 @@ class CorrectiveDescent(BatchDescent):
         Where to start.
     """
 
+    remembers = True
+
     def __init__(self, problem: MulticlassProblem | Rows, state: DualState | None = None) -> None:
         super().__init__(problem, RULE, state)
         if state is None:
@@ -62,6 +64,7 @@ class CorrectiveDescent(BatchDescent):
 
     def _begin(self, state: DualState) -> None:
         super()._begin(state)
+        self._best_sizes = self._sizes
         self._single(state)
         self._least, self._passes = np.inf, 0
         self._limit = ATOMS_WITH_DUALS if state.alpha.shape[0] else ATOMS
@@ -87,7 +90,10 @@ class CorrectiveDescent(BatchDescent):
         return self._point
 
     def look(self) -> Look:
+        before = self.best
         here = super().look()
+        if self.best is not before:
+            self._best_sizes = self._sizes
         if here.value < self._value:
             self._point, self._value = self.primal, here.value
         # with smoothing 1/2 |W|² + mu/2 sum s_i |alpha_i|² + sum s_i Phi(W'x_i + mu alpha_i), not P
@@ -111,8 +117,8 @@ class CorrectiveDescent(BatchDescent):
 
     def _is_rounded(self) -> bool:
         """Whether much of the gap is what rounded images cannot prove."""
-        error = self.rows.error(self.best)
-        lost = error * (math.sqrt(self._square(self.best)) + 0.5 * error)
+        square, error = self._best_sizes
+        lost = error * (math.sqrt(square) + 0.5 * error)
         return lost > _ROUNDED * (self._central - self.best_dual)
 
     def _is_stuck(self) -> bool:
@@ -130,6 +136,7 @@ class CorrectiveDescent(BatchDescent):
         dual = self.dual_value(hull)
         if dual > self.best_dual:
             self.best, self.best_dual = hull, dual
+            self._best_sizes = self._sizes
         return hull
 
     def _add(self, atom: DualState) -> None:

@@ -20,7 +20,6 @@ that one pass over the data gives; the rest is found by the quasi-Newton updates
 from __future__ import annotations
 
 import math
-from collections import deque
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -29,6 +28,7 @@ from cornerstep.losses import Loss
 from cornerstep.optimiser.loop import Look, Move
 from cornerstep.problems.multiclass_corrective import CorrectiveDescent
 from cornerstep.problems.passes import DualState, Envelopes, Rows
+from cornerstep.problems.quasi_newton import Memory
 
 NAME = "envelope"
 ATOMS = 60  # dual points in the hull
@@ -92,9 +92,8 @@ class EnvelopeDescent(CorrectiveDescent):
     def _begin(self, state: DualState) -> None:
         super()._begin(state)
         self._limit = ATOMS
-        self._pairs: deque[tuple[Any, Any, float]] = deque(maxlen=_MEMORY)
         self._here: _Place | None = None
-        self._metric = self.rows.metric(self._share / self._mu)
+        self._memory = Memory(self.rows, self.rows.metric(self._share / self._mu), _MEMORY)
         self._step, self._slope = 1.0, 0.0
 
     def snapshot(self) -> dict[str, Any]:
@@ -138,18 +137,17 @@ class EnvelopeDescent(CorrectiveDescent):
             enough = here.value + _DECREASE * self._step * self._slope + _NOISE * abs(here.value)
             if not found.value <= enough:
                 return self._back(here, found)
-            self._remember(here, found)
+            self._memory.add(found.image - here.image, found.gradient - here.gradient)
         if (self._is_rounded() or self._is_stuck()) and self.rows.refine():
             self._single(self._origin())
             self._value = math.inf
             return self._again(Move(0.0, "refine"))
         if self._lost > _SHARE * self._gap and self._mu > self._least_mu:
             self._mu = max(_LESS * self._mu, self._least_mu)
-            self._metric = self.rows.metric(self._share / self._mu)
+            self._memory.measure_by(self.rows.metric(self._share / self._mu))
             return self._again(Move(0.0, "less smoothing"))
         self._here = found
-        self._direction = self._newton(found.gradient)
-        self._slope = self.rows.dot(found.gradient, self._direction)
+        self._direction, self._slope = self._memory.direction(found.gradient)
         return self._go(1.0, "quasi-newton")
 
     def _is_stuck(self) -> bool:
@@ -166,7 +164,7 @@ class EnvelopeDescent(CorrectiveDescent):
         shorter = -0.5 * self._slope / curvature if curvature > 0 else 0.0
         shorter = min(max(shorter, 0.1 * step), 0.5 * step)
         if shorter < _SHORTEST:
-            self._pairs.clear()
+            self._memory.clear()
             self.primal = self.primal._replace(image=here.image)
             return self._again(Move(0.0, "restart"))
         return self._go(shorter, "shorter")
@@ -182,23 +180,3 @@ class EnvelopeDescent(CorrectiveDescent):
         image = self._here.image + step * self._direction
         self.primal = self.primal._replace(image=image, steps=self.primal.steps + 1)
         return Move(step, kind)
-
-    def _remember(self, here: _Place, found: _Place) -> None:
-        change, bend = found.image - here.image, found.gradient - here.gradient
-        product = self.rows.dot(change, bend)
-        if product > 0:
-            self._pairs.append((change, bend, product))
-
-    def _newton(self, gradient: Any) -> Any:
-        """Minus the inverse of the Hessian, as far as it is known, times the gradient."""
-        dot, out, amounts = self.rows.dot, gradient, []
-        for change, bend, product in reversed(self._pairs):
-            amounts.append(dot(change, out) / product)
-            out = out - amounts[-1] * bend
-        out = self._metric(out)
-        if self._pairs:
-            _, bend, product = self._pairs[-1]
-            out = (product / dot(bend, self._metric(bend))) * out
-        for (change, bend, product), amount in zip(self._pairs, reversed(amounts), strict=True):
-            out = out + (amount - dot(bend, out) / product) * change
-        return -1.0 * out

@@ -27,11 +27,14 @@ from cornerstep.problems.passes import (
     DualState,
     Envelopes,
     Pass,
+    combination,
+    dots,
     metric_of,
     mixture,
     moved_note,
     rounding,
 )
+from cornerstep.problems.sources import NOTHING, blend, made_by
 from cornerstep.vectors import FloatArray
 
 _SWEEPS = 10  # of a round at most; 1 in the first, twice that in the second, and so on
@@ -51,6 +54,7 @@ class SpreadRows:
         self._smoothing = problem.shared.smoothing
         shape = problem.empty_image(PROBES if problem.rounded else 0).shape
         self._moments: FloatArray | None = None
+        self._passes = 0
         self._probes: FloatArray = np.random.default_rng(0).standard_normal(shape)
 
     @property
@@ -63,12 +67,14 @@ class SpreadRows:
         count = PROBES if self.problem.rounded else 0
         kept = kept and bool(self._smoothing)
         alpha = Slots([0, 0], np.zeros((2, 2))) if kept else np.empty((0, m))
-        return DualState(self.problem.empty_image(m), 0.0, alpha, np.zeros((m, count)))
+        image, probed = self.problem.empty_image(m), np.zeros((m, count))
+        return DualState(image, 0.0, alpha, probed, made=NOTHING)
 
     def state(self, image: FloatArray, linear: float) -> DualState:
-        """The state of dual points with this image, which is not rounded, and this ``l``."""
+        """The state of what block ascent holds: its image, which is not rounded, and ``l``."""
         probed = image.T @ self._probes if self.problem.sparse else image @ self._probes.T
-        return self.nothing()._replace(image=image, linear=linear, probed=probed)
+        held = made_by("held")
+        return self.nothing()._replace(image=image, linear=linear, probed=probed, made=held)
 
     def corner(self, primal: DualState, state: DualState, *, nearest: bool) -> Pass:
         while True:
@@ -81,12 +87,15 @@ class SpreadRows:
                     state = self._held(state)
                     primal = primal if nearest else state
         here = there = state.alpha
+        made = None if self._smoothing else made_by("corner", primal.image)
         if self._smoothing:
-            here, there = Slots([1, 0], reply["gram"]), Slots([0, 1], reply["gram"])
+            self._passes += 1
+            gram, count = reply["gram"], self._passes
+            here, there = Slots([1, 0], gram, count), Slots([0, 1], gram, count)
         return Pass(
             primal,
             state._replace(alpha=here),
-            state_of(reply, there),
+            state_of(reply, there)._replace(made=made),
             reply["losses"],
             reply["vertex_losses"],
         )
@@ -115,7 +124,8 @@ class SpreadRows:
     def envelopes(self, image: FloatArray, smoothing: float) -> Envelopes:
         reply = self._reduce("envelopes", image, smoothing=smoothing)
         alpha = np.empty((0, self.problem.shared.n_classes))
-        return Envelopes(state_of(reply, alpha), *reply["numbers"].tolist())
+        state = state_of(reply, alpha)._replace(made=made_by("nearest", image, smoothing))
+        return Envelopes(state, *reply["numbers"].tolist())
 
     def metric(self, factor: float) -> Callable[[FloatArray], FloatArray]:
         if self._moments is None:
@@ -134,7 +144,8 @@ class SpreadRows:
 
     def uniform(self) -> DualState:
         nothing = self.nothing()
-        return state_of(self.problem.crew.reduce("uniform", nothing.image), nothing.alpha)
+        state = state_of(self.problem.crew.reduce("uniform", nothing.image), nothing.alpha)
+        return state._replace(made=made_by("uniform"))
 
     def inner(self, states: Sequence[DualState], other: DualState) -> FloatArray:
         if isinstance(other.alpha, Slots):
@@ -147,14 +158,25 @@ class SpreadRows:
     def mixture(self, states: Sequence[DualState], weights: FloatArray) -> DualState:
         return mixture(states, weights)
 
-    def error(self, state: DualState) -> float:
-        return rounding(state, self._probes, self.problem.sparse)
+    def size(self, state: DualState) -> tuple[float, float]:
+        return self.square(state), rounding(state, self._probes, self.problem.sparse)
+
+    def dots(self, images: Sequence[FloatArray], others: Sequence[FloatArray]) -> FloatArray:
+        return dots(images, others)
+
+    def combination(self, images: Sequence[FloatArray], weights: FloatArray) -> FloatArray:
+        return combination(images, weights)
 
     def refine(self) -> bool:
         return False
 
-    def coefficients(self, state: DualState) -> None:
-        """Not brought together: they stay with the partitions."""
+    def coefficients(self, state: DualState) -> Any:
+        made = state.made
+        if isinstance(state.alpha, Slots):
+            tasks, weights = ("points", "corners"), state.alpha.weights.tolist()
+            last = state.alpha.count == self._passes > 0  # partitions keep no others
+            made = blend(zip(weights, map(made_by, tasks), strict=True)) if last else None
+        return None if made is None else self.crew.coefficients(made)
 
 
 class SpreadAscent:
@@ -194,7 +216,7 @@ class SpreadAscent:
 
     def coefficients(self) -> Any:
         """``s_i alpha_i`` of the dual points, where the crew can bring them together."""
-        return self.crew.coefficients()
+        return self.crew.coefficients(made_by("held"))
 
     def weights_image(self) -> FloatArray:
         """The image of the point to return."""

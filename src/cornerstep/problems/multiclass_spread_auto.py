@@ -65,8 +65,8 @@ class SpreadAuto:
         return self._current.point
 
     def coefficients(self) -> Any:
-        """``s_i alpha_i`` of the dual points, where they are kept and can be brought together."""
-        return None if self._corrective else self._block.coefficients()
+        """``s_i alpha_i`` of the dual points, where they can be brought together."""
+        return self._current.coefficients()
 
     def weights_image(self) -> Any:
         """The image of the point to return."""

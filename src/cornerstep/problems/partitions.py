@@ -27,6 +27,7 @@ from cornerstep.optimiser.order import Order
 from cornerstep.problems.examples import Examples, with_constant
 from cornerstep.problems.multiclass import MulticlassProblem
 from cornerstep.problems.passes import DualState, LocalRows
+from cornerstep.problems.sources import KEPT, Made
 from cornerstep.vectors import FloatArray, IntArray
 
 _EXTRA = 5  # classes that may join a pool each round, beyond those that the loss weighs
@@ -92,8 +93,11 @@ class Crew(Protocol):
         Raises :class:`LostDualsError` if dual points were lost on the way.
         """
 
-    def coefficients(self) -> Any:
-        """``s_i alpha_i`` of all dual points as a sparse matrix; None where there are too many."""
+    def coefficients(self, made: Made) -> Any:
+        """``s_i alpha_i`` of all dual points as a sparse matrix, or what makes it when called.
+
+        None where there are too many, or some that were kept are lost.
+        """
 
     def duals(self) -> tuple[Any, ...] | None:
         """The dual points of the block method as one pool; None if some are lost at the moment."""
@@ -312,6 +316,21 @@ class Partition:
             "here": kernels.dual_terms(pool, problem.record),
         }
 
+    def found_again(self, problem: MulticlassProblem, made: Made) -> Any:
+        """``s_i alpha_i`` of such dual points, as a sparse matrix."""
+        others = tuple((weight, source) for weight, source in made if source.task not in KEPT)
+        out = self._batch(problem).found_again(others)
+        for weight, source in made:
+            if source.task == "held":
+                self.held(problem)
+                held = self.coefficients(problem.labels, problem.scales, problem.n_classes)
+                out = out + weight * held
+            elif source.task in KEPT:
+                points = self._points if source.task == "points" else self._corner
+                assert points is not None
+                out = out + sp.csr_array(weight * problem.scales[:, None] * points)
+        return out
+
     def coefficients(self, labels: IntArray, scales: FloatArray, n_classes: int) -> Any:
         """``s_i alpha_i`` of the dual points held, as a sparse matrix."""
         assert self.pool is not None
@@ -340,19 +359,22 @@ class Slots:
     weights : array of shape (2,)
     gram : array of shape (2, 2)
         ``sum_i s_i <.,.>`` of A and U.
+    count : int
+        Of the pass that left A and U there.
     """
 
-    def __init__(self, weights: Any, gram: FloatArray) -> None:
+    def __init__(self, weights: Any, gram: FloatArray, count: int = 0) -> None:
         self.weights, self.gram = np.asarray(weights, dtype=np.float64), gram
+        self.count = count
 
     def __add__(self, other: Slots) -> Slots:
-        return Slots(self.weights + other.weights, self.gram)
+        return Slots(self.weights + other.weights, self.gram, self.count)
 
     def __sub__(self, other: Slots) -> Slots:
-        return Slots(self.weights - other.weights, self.gram)
+        return Slots(self.weights - other.weights, self.gram, self.count)
 
     def __rmul__(self, factor: float) -> Slots:
-        return Slots(factor * self.weights, self.gram)
+        return Slots(factor * self.weights, self.gram, self.count)
 
     def square(self) -> float:
         """``sum_i s_i |alpha_i|²``."""

@@ -17,13 +17,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+import scipy.sparse as sp
 
 from cornerstep.kernels import multiclass as kernels
 from cornerstep.problems.examples import Examples
 from cornerstep.problems.multiclass import MulticlassProblem
+from cornerstep.problems.sources import NOTHING, Made, Source, blend, made_by
 from cornerstep.vectors import FloatArray
 
 FEATURES = 4096  # up to which sums of x_i x_i' are formed
@@ -42,6 +45,7 @@ class DualState(NamedTuple):
     alpha: Any  # one row an example, not scaled by s_i
     probed: Any  # W(A) times the vectors q, a column each, where the image is rounded
     steps: int = 0  # taken so far: the schedules go on from there
+    made: Made | None = None  # how to find the points again; None if that is not known
 
     def towards(self, other: DualState, step: float) -> DualState:
         """``(1 - step) self + step other``."""
@@ -51,6 +55,7 @@ class DualState(NamedTuple):
             self.alpha + step * (other.alpha - self.alpha),
             self.probed + step * (other.probed - self.probed),
             self.steps + 1,
+            blend([(1.0 - step, self.made), (step, other.made)]),
         )
 
     def shrunk(self, factor: float) -> DualState:
@@ -67,7 +72,21 @@ def mixture(states: Sequence[DualState], weights: FloatArray) -> DualState:
     for weight, state in parts[1:]:
         image, alpha = image + weight * state.image, alpha + weight * state.alpha
         probed, linear = probed + weight * state.probed, linear + weight * state.linear
-    return DualState(image, linear, alpha, probed)
+    made = blend([(weight, state.made) for weight, state in parts])
+    return DualState(image, linear, alpha, probed, made=made)
+
+
+def dots(images: Sequence[FloatArray], others: Sequence[FloatArray]) -> FloatArray:
+    """``<W, W'>`` of each image with each of others."""
+    return np.array([[float(np.vdot(image, other)) for other in others] for image in images])
+
+
+def combination(images: Sequence[FloatArray], weights: FloatArray) -> FloatArray:
+    """``sum_k weight_k W_k``."""
+    total = weights[0] * images[0]
+    for weight, image in zip(weights[1:], images[1:], strict=True):
+        total += weight * image
+    return total
 
 
 class Pass(NamedTuple):
@@ -131,6 +150,12 @@ class Rows(Protocol):
     def dot(self, image: Any, other: Any) -> float:
         """``<W, W'>`` of two images."""
 
+    def dots(self, images: Sequence[Any], others: Sequence[Any]) -> FloatArray:
+        """``<W, W'>`` of each image with each of others."""
+
+    def combination(self, images: Sequence[Any], weights: FloatArray) -> Any:
+        """``sum_k weight_k W_k``."""
+
     def square(self, state: DualState) -> float:
         """``|W|²``."""
 
@@ -143,14 +168,17 @@ class Rows(Protocol):
     def mixture(self, states: Sequence[DualState], weights: FloatArray) -> DualState:
         """``sum_k weight_k state_k``."""
 
-    def error(self, state: DualState) -> float:
-        """A bound of the rounding of the state's image; 0 in float64."""
+    def size(self, state: DualState) -> tuple[float, float]:
+        """``|W|²``, and a bound of the rounding of the state's image: 0 in float64."""
 
     def refine(self) -> bool:
         """Use more exact products from now on; false if these are as exact as they get."""
 
     def coefficients(self, state: DualState) -> Any:
-        """``s_i alpha_i``, one row an example, where they are kept; else None."""
+        """``s_i alpha_i``, one row an example, or what makes them when called.
+
+        None where they are neither kept nor can be found again.
+        """
 
 
 def keeps_duals(problem: MulticlassProblem) -> bool:
@@ -205,9 +233,9 @@ class Gathering:
         if self.probed.size:
             self.probed += coefficients.T @ self.probes.products[block]
 
-    def state(self) -> DualState:
+    def state(self, made: Made | None = None) -> DualState:
         """What has been gathered."""
-        return DualState(self.image, self.linear, self.alpha, self.probed)
+        return DualState(self.image, self.linear, self.alpha, self.probed, made=made)
 
 
 class LocalRows:
@@ -226,23 +254,42 @@ class LocalRows:
         self._moments: FloatArray | None = None
 
     def nothing(self, *, kept: bool = True) -> DualState:
-        return Gathering(self.problem, self._probes, kept=kept).state()
+        return Gathering(self.problem, self._probes, kept=kept).state(NOTHING)
 
     def gathered(self, alpha: FloatArray) -> DualState:
         """The state of these dual points, from the data."""
         return self._gather(lambda block: alpha[block])
 
     def uniform(self) -> DualState:
+        return self._gather(self._uniform)._replace(made=made_by("uniform"))
+
+    def _uniform(self, block: slice) -> FloatArray:
         problem = self.problem
-        total = problem.loss.rho.sum()
+        labels, total = problem.labels[block], problem.loss.rho.sum()
+        out = np.full((labels.size, problem.n_classes), -total / problem.n_classes)
+        out[np.arange(labels.size), labels] += total
+        return out
 
-        def points(block: slice) -> FloatArray:
-            labels = problem.labels[block]
-            out = np.full((labels.size, problem.n_classes), -total / problem.n_classes)
-            out[np.arange(labels.size), labels] += total
-            return out
+    def found_again(self, made: Made) -> Any:
+        """``s_i alpha_i`` as a sparse matrix; not of what block ascent holds."""
+        problem, parts = self.problem, []
+        for block in problem.blocks():
+            alpha = np.zeros((problem.labels[block].size, problem.n_classes))
+            for weight, source in made:
+                alpha += weight * self._points(block, source)
+            parts.append(sp.csr_array(problem.scales[block, None] * alpha))
+        return sp.vstack(parts, "csr")
 
-        return self._gather(points)
+    def _points(self, block: slice, source: Source) -> FloatArray:
+        problem = self.problem
+        if source.task == "uniform":
+            return self._uniform(block)
+        scores = problem.examples.scores(block, source.image)
+        if source.task == "nearest":
+            loss, labels = problem.loss.rows(block), problem.labels[block]
+            return loss.dual_point(scores, labels, source.smoothing)
+        kernels.corners(scores, block.start, problem.record, np.empty((0, problem.n_classes)))
+        return scores
 
     def _gather(self, points: Callable[[slice], FloatArray]) -> DualState:
         problem = self.problem
@@ -280,7 +327,8 @@ class LocalRows:
                 gathering.linear += costs
             gathering.add(block, corner)
         losses = losses if problem.smoothing else vertex_losses
-        return Pass(primal, state, gathering.state(), losses, vertex_losses)
+        made = None if problem.smoothing else made_by("corner", primal.image)
+        return Pass(primal, state, gathering.state(made), losses, vertex_losses)
 
     def envelopes(self, image: FloatArray, smoothing: float) -> Envelopes:
         problem, examples = self.problem, self.problem.examples
@@ -299,7 +347,8 @@ class LocalRows:
             ridge += squares
             gathering.linear -= float(np.vdot(weight, deltas))
             gathering.add(block, alpha)
-        return Envelopes(gathering.state(), losses, envelopes, ridge)
+        made = made_by("nearest", image, smoothing)
+        return Envelopes(gathering.state(made), losses, envelopes, ridge)
 
     def metric(self, factor: float) -> Callable[[FloatArray], FloatArray]:
         if self._moments is None:
@@ -328,6 +377,12 @@ class LocalRows:
             return 0.0
         return self.problem.smoothing * float(self.problem.scales @ (alpha**2).sum(axis=1))
 
+    def dots(self, images: Sequence[FloatArray], others: Sequence[FloatArray]) -> FloatArray:
+        return dots(images, others)
+
+    def combination(self, images: Sequence[FloatArray], weights: FloatArray) -> FloatArray:
+        return combination(images, weights)
+
     def inner(self, states: Sequence[DualState], other: DualState) -> FloatArray:
         problem = self.problem
         kept = bool(other.alpha.shape[0])
@@ -343,14 +398,16 @@ class LocalRows:
     def mixture(self, states: Sequence[DualState], weights: FloatArray) -> DualState:
         return mixture(states, weights)
 
-    def error(self, state: DualState) -> float:
-        return self._probes.error(state)
+    def size(self, state: DualState) -> tuple[float, float]:
+        return self.square(state), self._probes.error(state)
 
     def refine(self) -> bool:
         return False
 
-    def coefficients(self, state: DualState) -> FloatArray | None:
-        return self.problem.scales[:, None] * state.alpha if state.alpha.shape[0] else None
+    def coefficients(self, state: DualState) -> Any:
+        if state.alpha.shape[0]:
+            return self.problem.scales[:, None] * state.alpha
+        return None if state.made is None else partial(self.found_again, state.made)
 
 
 def metric_of(

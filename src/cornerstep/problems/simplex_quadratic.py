@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg.lapack import dpotrf, dpotrs
 
 from cornerstep.vectors import FloatArray
 
@@ -47,10 +47,10 @@ def best_mixture(gram: FloatArray, linear: FloatArray, tol: float) -> FloatArray
             best, least = x / x.sum(), gap
         if gap <= tol:
             break
-        try:
-            factor = cho_factor(G + np.diag(z / x) + jitter, check_finite=False)
-        except np.linalg.LinAlgError:
+        factor, failed = dpotrf(G + np.diag(z / x) + jitter)
+        if failed:
             break
+        factor = factor, dpotrs(factor, np.ones(k))[0]
         residual, mean = gradient - nu - z, float(x @ z) / k
         step_x, _, step_z = _newton(factor, residual, x, z, x * z)
         ahead = (x + _room(x, step_x) * step_x) @ (z + _room(z, step_z) * step_z) / k
@@ -66,9 +66,12 @@ def best_mixture(gram: FloatArray, linear: FloatArray, tol: float) -> FloatArray
 def _newton(
     factor: Any, residual: FloatArray, x: FloatArray, z: FloatArray, product: FloatArray
 ) -> tuple[FloatArray, float, FloatArray]:
-    """The step to the point at which ``residual`` and ``product`` (of x and z) are 0."""
-    ones = cho_solve(factor, np.ones_like(x), check_finite=False)
-    free = cho_solve(factor, -(residual + product / x), check_finite=False)
+    """The step to the point at which ``residual`` and ``product`` (of x and z) are 0.
+
+    ``factor`` is the triangle of Cholesky's, with the solution for ones.
+    """
+    triangle, ones = factor
+    free = dpotrs(triangle, -(residual + product / x))[0]
     step_nu = (1.0 - x.sum() - free.sum()) / ones.sum()
     step_x = free + step_nu * ones
     return step_x, step_nu, -(product + z * step_x) / x

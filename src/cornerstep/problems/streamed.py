@@ -6,13 +6,17 @@ method a few classes an example, for the batch methods nothing unless there is s
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from cornerstep.problems.multiclass import MulticlassProblem
 from cornerstep.problems.partitions import Partition, Reply, Shared, joined, split, total
+from cornerstep.problems.sources import Made
 from cornerstep.streaming import Rows
 from cornerstep.vectors import FloatArray, IntArray
 
@@ -41,10 +45,7 @@ class StreamCrew:
 
     def reduce(self, task: str, image: FloatArray, **arguments: Any) -> Reply:
         reply: Reply | None = None
-        parts = zip(self._parts, self._slices, self._rows.blocks(), strict=True)
-        for part, block, X in parts:
-            shared = self._shared._replace(loss=self._shared.loss.rows(block))
-            problem = shared.problem(X, self._labels[block], self._scales[block])
+        for part, problem in self._problems():
             if task == "round" and reply is not None:
                 arguments["current"] = image + reply["image"]
             answer = getattr(part, task)(problem, image, **arguments)
@@ -53,15 +54,28 @@ class StreamCrew:
         assert reply is not None
         return reply
 
-    def coefficients(self) -> Any:
+    def _problems(self) -> Iterator[tuple[Partition, MulticlassProblem]]:
+        for part, block, X in zip(self._parts, self._slices, self._rows.blocks(), strict=True):
+            shared = self._shared._replace(loss=self._shared.loss.rows(block))
+            yield part, shared.problem(X, self._labels[block], self._scales[block])
+
+    def coefficients(self, made: Made) -> Any:
+        if {source.task for _, source in made} != {"held"}:
+            return partial(self._found_again, made)
         m = self._shared.n_classes
-        return sp.vstack(
-            [
-                part.coefficients(self._labels[block], self._scales[block], m)
-                for part, block in zip(self._parts, self._slices, strict=True)
-            ],
-            "csr",
-        )
+        parts = [
+            part.coefficients(self._labels[block], self._scales[block], m)
+            for part, block in zip(self._parts, self._slices, strict=True)
+        ]
+        return sp.vstack(parts, "csr")
+
+    def _found_again(self, made: Made) -> Any:
+        """One pass over the rows, with a product for each source."""
+        found = []
+        for part, problem in self._problems():
+            found.append(part.found_again(problem, made))
+            part.forget_rows()
+        return sp.vstack(found, "csr")
 
     def duals(self) -> tuple[Any, ...]:
         return joined([part.pool for part in self._parts if part.pool is not None])
