@@ -48,6 +48,7 @@ class LossSpec:
 
 
 MAX_HINGE = LossSpec("max-hinge", np.ones(1))
+_WARM_UP = 5.0  # seconds
 WEIGHTED_USUNIER = LossSpec("weighted-usunier", RHO)
 TOP_5 = LossSpec("top-5", np.full(5, 0.2), whole=True)
 
@@ -244,7 +245,8 @@ def cornerstep(
         X, y = problem.X.astype(dtype, copy=False), problem.y
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            _estimator(problem, loss, tol=0.0, max_iter=6).fit(X, y)  # compile
+            # compiles what the run will need, or all but a small part of a long one
+            _estimator(problem, loss, tol=tol, time_limit=_WARM_UP).fit(X, y)
 
         def run(record: Recorder | None) -> Answer:
             fitted = _estimator(problem, loss, tol=tol, time_limit=time_limit).fit(X, y)
