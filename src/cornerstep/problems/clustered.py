@@ -239,24 +239,34 @@ class DaskCrew:
         self._restamp({chunk: self._kept[chunk] for chunk in lost})
 
     def _restamp(self, pools: dict[int, Any]) -> None:
-        client = self._client
-        client.gather(
-            [
-                client.submit(
-                    _restore,
-                    self._problems[chunk],
-                    run=self._run,
-                    chunk=chunk,
-                    stamp=self._stamp,
-                    pool=pools.get(chunk),
-                    fresh=chunk in pools,
-                    pure=False,
-                    workers=[place],
-                    allow_other_workers=True,
-                )
-                for chunk, place in enumerate(self._places)
-            ]
+        self._client.gather(
+            self._by_chunk(
+                _restore, each=lambda chunk: {"pool": pools.get(chunk), "fresh": chunk in pools}
+            )
         )
+
+    def _by_chunk(
+        self,
+        task: Callable[..., Any],
+        *shared: Any,
+        each: Callable[[int], dict[str, Any]] = lambda chunk: {},
+    ) -> list[Any]:
+        """Futures of a task on every chunk of this run, where its rows are."""
+        return [
+            self._client.submit(
+                task,
+                self._problems[chunk],
+                *shared,
+                run=self._run,
+                chunk=chunk,
+                stamp=self._stamp,
+                pure=False,
+                workers=[place],
+                allow_other_workers=True,
+                **each(chunk),
+            )
+            for chunk, place in enumerate(self._places)
+        ]
 
     def coefficients(self, made: Made) -> Any:
         """On this machine, as a sparse matrix, unless that is too large for it."""
@@ -265,20 +275,7 @@ class DaskCrew:
     def _coefficients(self, made: Made) -> Any:
         client = self._client
         (sources,) = client.scatter([_Sources(made)], hash=False)
-        parts = [
-            client.submit(
-                _found_again,
-                problem,
-                sources,
-                run=self._run,
-                chunk=chunk,
-                stamp=self._stamp,
-                pure=False,
-                workers=[place],
-                allow_other_workers=True,
-            )
-            for chunk, (problem, place) in enumerate(zip(self._problems, self._places, strict=True))
-        ]
+        parts = self._by_chunk(_found_again, sources)
         sizes = client.gather(client.map(_size, parts, pure=False))
         if any(size is None for size in sizes) or sum(sizes) > _GATHERED:
             return None
@@ -288,26 +285,7 @@ class DaskCrew:
         return sp.vstack(client.gather(parts), "csr")
 
     def duals(self) -> tuple[Any, ...] | None:
-        client = self._client
-        pools = _attempted(
-            lambda: client.gather(
-                [
-                    client.submit(
-                        _pool,
-                        problem,
-                        run=self._run,
-                        chunk=chunk,
-                        stamp=self._stamp,
-                        pure=False,
-                        workers=[place],
-                        allow_other_workers=True,
-                    )
-                    for chunk, (problem, place) in enumerate(
-                        zip(self._problems, self._places, strict=True)
-                    )
-                ]
-            )
-        )
+        pools = _attempted(lambda: self._client.gather(self._by_chunk(_pool)))
         if any(pool is None for pool in pools):
             return None  # the next round recovers
         self._kept = pools
