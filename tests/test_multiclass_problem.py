@@ -311,7 +311,7 @@ def test_block_from_any_feasible_pool():
         [rng.choice(np.delete(np.arange(m), y), K, replace=False) for y in problem.labels]
     ).astype(np.int32)
     pool = np.arange(N + 1) * K, classes, np.repeat(problem.loss.rho.min(), N * K)
-    solver = BlockAscent(problem, rng, 1e-9, pool)
+    solver = BlockAscent(problem, rng, 1e-9, (*pool, None))
     outcome = run(solver, Stopping(0.0, 1e-9, 200))
     assert outcome.look.value == pytest.approx(optimum("usunier"), rel=1e-8)
 

@@ -213,54 +213,6 @@ def tangent_product(faces, rows, pool, problem, image, v, adding):
 
 
 @kernel()
-def tangent_seidel(faces, rows, pool, problem, image, ridge, v, solution, backward):
-    """One pass of ``(D + L) solution = v``, or backwards of ``(D + L)' solution = v``, over blocks.
-
-    D + L is the lower half, its diagonal with it, of the Gram matrix of the members' directions
-    plus ``ridge/s_i`` on the face.  The blocks on the diagonal are multiples of the identity there.
-    ``image`` is that of the blocks solved before: 0 at first, in the end that of ``solution``.
-    """
-    groups, firsts, members, owners, radial = faces
-    classes = pool[1]
-    labels, scales, norms = problem[0], problem[1], problem[2]
-    scores, named = problem[8][0], problem[9][0]
-    at = groups if backward else 0
-    while at > 0 if backward else at < groups:
-        if backward:
-            end, begin = at, at - 1
-            while begin > 0 and owners[begin - 1] == owners[end - 1]:
-                begin -= 1
-            at = begin
-        else:
-            begin, end = at, at + 1
-            while end < groups and owners[end] == owners[begin]:
-                end += 1
-            at = end
-        i, first = owners[begin], firsts[begin]
-        count = firsts[end] - first
-        for g in range(begin, end):
-            _names(g, firsts, members, owners, classes, labels, named[firsts[g] - first :])
-        read(rows, image, i, named[:count], scores)
-        dot = 0.0
-        for a in range(count):
-            scores[a] = v[first + a] - scores[a]
-            if radial.shape[0]:
-                dot += radial[first + a] * scores[a]
-        curvature = norms[i] + ridge / scales[i]
-        for g in range(begin, end):
-            mean = 0.0
-            for k in range(firsts[g], firsts[g + 1]):
-                mean += scores[k - first]
-            mean /= firsts[g + 1] - firsts[g]
-            for k in range(firsts[g], firsts[g + 1]):
-                along = scores[k - first] - mean
-                if radial.shape[0]:
-                    along += dot * radial[k]
-                solution[k] = scores[k - first] = along / curvature
-        add(rows, image, i, named[:count], scores[:count])
-
-
-@kernel()
 def tangent_hessian(faces, examples, pool, problem, ridge, projection, x, hessian):
     """Add ``sum_i s_i/ridge P_i (x) x_i x_i'`` to the lower blocks of ``hessian``.
 

@@ -5,12 +5,16 @@ A *round* is one look and one move.
 - The look scores all examples for all classes (matrix products in blocks).  It gives P(W), the gap,
   and for each example the few classes outside its *pool* that would get weight.
 - The move sweeps over the examples in random order.  A block is solved exactly (a projection) and
-  reads the scores of its own pool only: a handful of classes, most examples none.  After the first
-  rounds a second-order step follows (:mod:`cornerstep.problems.multiclass_newton`).
+  reads the scores of its own pool only: a handful of classes, most examples none.  Where that alone
+  would take many rounds, sweeps are parts of accelerated proximal steps
+  (:mod:`cornerstep.problems.acceleration`).  With a kernel, or where W is so small that its Hessian
+  can be factorised and those steps take long too, sweeps follow second-order steps
+  (:mod:`cornerstep.problems.multiclass_newton`).
 
 The primal point returned is the best W seen, which need not be the W(A) of the duals: on data
 that can be separated W(A) has nearly the right direction long before its right length, so that
-``t W(A)`` with t slightly above 1 is much the better point.
+``t W(A)`` with t slightly above 1 is much the better point, and of accelerated steps the mean of
+their weights is.
 """
 
 from __future__ import annotations
@@ -23,18 +27,20 @@ import scipy.sparse as sp
 from cornerstep.kernels import multiclass as kernels
 from cornerstep.optimiser.loop import Look, Move
 from cornerstep.optimiser.order import Order
+from cornerstep.problems.acceleration import Acceleration
 from cornerstep.problems.multiclass import MulticlassProblem
 from cornerstep.problems.multiclass_newton import (
-    SMALL,
     Faces,
     ProximalStep,
     dual_value,
     face_step,
+    is_small,
     squared_norm,
 )
 from cornerstep.vectors import FloatArray, IntArray
 
 POOL = ("starts", "classes", "beta")  # of dual points, in a snapshot
+SWEEPS, ACCELERATED, SECOND_ORDER = "sweeps", "accelerated", "second-order"  # stages
 
 # A multiply-add of a sweep costs about this many of a blocked matrix product.
 _SWEEP_COST = {kernels.DENSE: 5.0, kernels.CSR: 1.0, kernels.GRAM: 1.0}
@@ -49,15 +55,16 @@ _LESS = 0.1  # and the next round must gain this much less: the duals are good, 
 _EXTRA = 5  # classes that may join a pool each round, beyond those that the loss weighs
 _STILL = 0.02  # blocks that gain less than this share of the mean rest until the next round,
 _POLISH = 0.03  # or until its last sweep, if it gained less than this share of the gap
-_PATIENCE = 200  # second-order steps once rounds to come seem to cost more than so many CG steps,
-_PACE = 6  # at the pace of so many rounds
-_IMPATIENCE, _SHORT_PACE = 40, 3  # the same where W is small
+_MANY = 10  # rounds of sweeps to come, at the pace of the last, after which these are accelerated:
+_STEPS, _INNER = 4, 5  # then a round has so many accelerated steps of so many sweeps each,
+_MEANS = 3  # and P of the mean of their weights is computed once in so many rounds;
+_MANY_STEPS = 30  # where W is small, rounds of those to come before second-order steps,
+_PATIENCE = 200  # and with a kernel, rounds of sweeps to come, in conjugate gradient steps
+_PACE = (3, 10, 6)  # rounds that tell the pace for these three
 _FINEST = 1e-15  # no run gets to a smaller relative gap
-_EFFORT = (10, 5)  # conjugate gradient steps of a second-order step, at first and at least,
-_MOST = (100, 50)  # at most, and at most if preconditioned;
+_EFFORT = (10, 5, 100)  # conjugate gradient steps of a second-order step: at first, least, most;
 _WORTH = 0.2  # more of them if they gain this share of what the sweeps do, fewer otherwise:
-_MORE, _FEWER = 1.5, 0.8  # where even the fewest gain less, they are preconditioned from then on,
-# and where that does not help either, the next rounds do without
+_MORE, _FEWER = 1.5, 0.8  # where even the fewest gain less, the next rounds do without
 _NEWTON = (3, 10)  # Newton steps of a proximal step: at first (one more each time), at most
 _DAMPING = (0.4, 2.0)  # factors on the damping after a step most of the way, and otherwise
 _LEAST_DAMPING = 1e-8  # of what it is at first
@@ -76,7 +83,7 @@ class BlockAscent:
     target : float
         The relative gap to reach; sweeps that gain less than a sliver of it end a round.
     state : tuple of arrays, optional
-        Dual state of an earlier run on the same examples: a pool.
+        Of an earlier run on the same examples: a pool of dual points, and weights to try (or None).
     """
 
     monotone = True
@@ -94,28 +101,34 @@ class BlockAscent:
         n = problem.examples.n
         self.order = Order("permuted", n, rng)
         nothing = np.zeros(n + 1, np.int64), np.empty(0, np.int32), np.empty(0)
-        self.pool = nothing if state is None else state
+        self.pool = nothing if state is None else state[:3]
+        self._candidate: FloatArray | None = None  # weights to try at the next look
+        self._kept: tuple[Any, ...] | None = None  # dual points, if earlier ones are better
         self._built: tuple[Any, Any] = None, None  # a pool and its coefficients
         self.image = problem.examples.empty_image(problem.n_classes)
         if state is not None:
+            fits = state[3] is not None and state[3].shape == self.image.shape
+            self._candidate = state[3] if fits else None  # there may be other features now
             self.image = problem.examples.image(self.coefficients())
-        self.best_image, self.best_pool = self.image, self.pool
-        self.best_value = np.inf
+        self.best_image, self.best_pool = self.image, self.pool  # the pool is for a kernel's
+        self.best_value, self.best_dual = np.inf, -np.inf
         self.sweeps = self.rounds = 0
         self._extra_classes = min(problem.loss.rho.size + _EXTRA, problem.n_classes)
         self._found, self._n_found = self._nothing_found()
         self._dual = 0.0
-        self._gap, self._slow, self._stale, self._seconds = np.inf, False, 0, 0
+        self._gap, self._stale, self._seconds = np.inf, 0, 0
+        self._stage, self._since = SWEEPS, 0  # and the rounds before it
         self._enough = _ENOUGH
         self._count, self._gain = 0, 0.0  # sweeps of the last round, and what they gained
         self._effort = float(_EFFORT[0])
         self._gaps: list[float] = []
         self._round_cost = self._step_cost = 0.0  # in looks, of a round of sweeps and of a CG step
-        self._preconditioned = False
         self._pause = self._rest = 0  # rounds without a second-order step: last time, from now on
         self._first_damping = 1e-2 * float((problem.scales * problem.examples.norms).mean())
         self._damping = self._first_damping
         self._on_faces = False  # whether the last second-order step was one on a face
+        self._accelerated: Acceleration | None = None
+        self._record = problem.record  # of the sweeps
 
     @property
     def point(self) -> Any:
@@ -123,25 +136,31 @@ class BlockAscent:
 
     @property
     def state(self) -> tuple[Any, ...]:
-        """The dual points, to start another run from."""
-        return self.pool
+        """The best dual points and weights, to start another run from."""
+        weights = None if self.problem.examples.kernel else self.best_image
+        return *self._best_duals, weights
+
+    @property
+    def _best_duals(self) -> tuple[Any, ...]:
+        return self.pool if self._kept is None else self._kept
 
     def snapshot(self) -> dict[str, Any]:
-        """The dual points, as arrays by name."""
-        return dict(zip(POOL, self.pool, strict=True))
+        """The best dual points, as arrays by name."""
+        return dict(zip(POOL, self._best_duals, strict=True))
 
     def resume(self, arrays: dict[str, Any]) -> None:
         """Go on from a snapshot."""
-        self.pool = tuple(arrays[name] for name in POOL)
+        self.pool, self._kept = tuple(arrays[name] for name in POOL), None
+        self._accelerated, self._record = None, self.problem.record
         self.image = self.problem.examples.image(self.coefficients())
         self.best_image, self.best_pool = self.image, self.pool
 
     def coefficients(self) -> Any:
         """``s_i alpha_i`` of the dual points, the best so far, as a sparse n x m matrix."""
-        return self._coefficients(self.pool)
+        return self._coefficients(self._best_duals)
 
     def weights_coefficients(self) -> Any:
-        """``s_i alpha_i`` of the point to return."""
+        """``s_i alpha_i`` of the point to return, with a kernel."""
         return self._coefficients(self.best_pool)
 
     def _coefficients(self, pool: tuple[Any, ...]) -> Any:
@@ -170,8 +189,12 @@ class BlockAscent:
         """The image of the point to return."""
         return self.best_image
 
+    def _own_image(self) -> FloatArray:
+        """``W(A)``, from which accelerated steps pull the weights away."""
+        return self._accelerated.own(self.image) if self._accelerated else self.image
+
     def _dual_value(self) -> float:
-        return dual_value(self.problem, self.image, self.pool)
+        return dual_value(self.problem, self._own_image(), self.pool)
 
     def _nothing_found(self) -> tuple[IntArray, IntArray]:
         n = self.problem.examples.n
@@ -208,20 +231,41 @@ class BlockAscent:
         losses, slopes = self._scan(self.image, self._found, self._n_found)
         square = squared_norm(self.problem, self.image, self.pool)
         value = float(losses.sum()) + 0.5 * square
-        self._dual = self._dual_value()
+        self._keep(self._dual_value())
         if value < self.best_value:
             # moves replace the pool and change the image in place
             self.best_value, self.best_image, self.best_pool = value, self.image.copy(), self.pool
         self._try_longer(value, square, losses, slopes)
+        if self._accelerated and self.rounds % _MEANS == 0:
+            self._candidate = self._accelerated.mean
+        self._try_candidate()
         return self._look()
+
+    def _keep(self, dual: float) -> None:
+        """Note D of the dual points, and these if the next steps may lead to a smaller one."""
+        self._dual = dual
+        if dual >= self.best_dual:
+            self.best_dual, self._kept = dual, None
+            if self._accelerated:
+                self._kept = (*self.pool[:2], self.pool[2].copy())
+
+    def _try_candidate(self) -> None:
+        """Take other weights for the best point if they are."""
+        weights, self._candidate = self._candidate, None
+        if weights is None:
+            return
+        losses, _ = self._scan(weights, *self._nothing_found())
+        value = float(losses.sum()) + 0.5 * float(np.vdot(weights, weights))
+        if value < self.best_value:
+            self.best_value, self.best_image = value, weights
 
     def _try_longer(
         self, value: float, square: float, losses: FloatArray, slopes: FloatArray
     ) -> None:
         """Take ``t W(A)`` for the best point if it is, where t > 1 promises much."""
-        good = self._dual + _PROMISE * (self.best_value - self._dual)
-        if self.best_value - self._dual > self.target * self.best_value:
-            good = max(good, self._dual / (1.0 - min(_ARRIVAL * self.target, _ARRIVAL)))
+        good = self.best_dual + _PROMISE * (self.best_value - self.best_dual)
+        if self.best_value - self.best_dual > self.target * self.best_value:
+            good = max(good, self.best_dual / (1.0 - min(_ARRIVAL * self.target, _ARRIVAL)))
         # P is no flatter along W than |W|²/2, so that its slope tells the least it can become
         slope = min(square + float(slopes.sum()), 0.0)
         if square == 0 or value - slope**2 / (2 * square) > good:
@@ -237,25 +281,33 @@ class BlockAscent:
             self.best_pool = starts, classes, scale * beta
 
     def _look(self) -> Look:
-        gap = max(self.best_value - self._dual, 0.0)
-        self._slow = self._slow or self._is_slow(gap)
+        gap = max(self.best_value - self.best_dual, 0.0)
         self._gaps.append(gap)
+        self._choose_stage(gap)
         self._stale = 0 if gap < 0.99 * self._gap else self._stale + 1
         self._gap = min(gap, self._gap)
         fine = gap < _SINGLE * abs(self.best_value) or self._stale >= _STALE
         if fine and self.problem.examples.is_single:
             self.problem.examples.use_double()
-            self.image = self.problem.examples.image(self.coefficients())
-        return Look(self.best_value, gap, extra=(self._dual, self.sweeps))
+            own = self.problem.examples.image(self._coefficients(self.pool))
+            self.image = self._accelerated.weights(own) if self._accelerated else own
+        return Look(self.best_value, gap, extra=(self.best_dual, self.sweeps))
 
-    def _is_slow(self, gap: float) -> bool:
-        """Whether sweeps alone, at the pace of the last rounds, are not the way to the target."""
-        small = self.image.size <= SMALL
-        window, patience = (_SHORT_PACE, _IMPATIENCE) if small else (_PACE, _PATIENCE)
-        if self.rounds < window or gap <= self.target * self.best_value:
-            return False
-        pace = np.log(self._gaps[-window] / gap) / window
-        return bool(self._to_go(gap) * self._round_cost > pace * patience * self._step_cost)
+    def _choose_stage(self, gap: float) -> None:
+        """Go on to the next stage where this one, at its pace, is not the way to the target."""
+        kernel = self.problem.examples.kernel
+        if self._stage == SWEEPS:
+            following = SECOND_ORDER if kernel else ACCELERATED
+            window, most = (_PACE[2], _PATIENCE * self._step_cost) if kernel else (_PACE[0], _MANY)
+        elif self._stage == ACCELERATED and is_small(self.problem):
+            following, window, most = SECOND_ORDER, _PACE[1], _MANY_STEPS
+        else:
+            return
+        if self.rounds - self._since < window or gap <= self.target * self.best_value:
+            return
+        pace = np.log(self._gaps[-1 - window] / gap) / window
+        if self._to_go(gap) * (self._round_cost if kernel else 1.0) > pace * most:
+            self._stage, self._since = following, self.rounds
 
     def _to_go(self, gap: float) -> float:
         """How much smaller the gap must get, as a logarithm."""
@@ -264,14 +316,34 @@ class BlockAscent:
     def move(self) -> Move:
         self.pool = kernels.repool(self.pool, self._found, self._n_found)
         active = np.flatnonzero(np.diff(self.pool[0]))
-        # sweeps last: they leave a W that is better for P than a second-order step does
-        kind = "sweeps"
-        if self._slow and self._rest == 0:
+        kind = SWEEPS
+        if self._accelerated and self._stage != ACCELERATED:
+            self.image, self._accelerated = self._own_image(), None
+            self._record = self.problem.record
+        if self._stage == ACCELERATED:
+            kind = ACCELERATED
+            for _ in range(_STEPS - 1):
+                self._advance()
+                self._sweep(active)
+            self._advance()
+        elif self._stage == SECOND_ORDER and self._rest == 0:
+            # sweeps last: they leave a W that is better for P than a second-order step does
             kind = self._second_order(active)
-        self._rest = max(0, self._rest - (kind == "sweeps"))
+        self._rest = max(0, self._rest - (kind == SWEEPS))
         self._sweep(active)
         self.rounds += 1
         return Move(1.0, kind)
+
+    def _advance(self) -> None:
+        """Move the centre of the accelerated steps along."""
+        own, dual = self._own_image(), self._dual_value()
+        if self._accelerated is None:
+            self._accelerated = Acceleration(self.image)
+            self._kept = (*self.pool[:2], self.pool[2].copy())
+        else:
+            self._accelerated.advance(self.image, dual)
+        self.image = self._accelerated.weights(own)
+        self._record = self._accelerated.record(self.problem)
 
     def _sweep(self, active: IntArray) -> None:
         examples = self.problem.examples
@@ -304,15 +376,17 @@ class BlockAscent:
     def _sweep_once(self, blocks: IntArray) -> FloatArray:
         """One sweep over these blocks, which it shuffles; what each of them gained."""
         gains = np.empty(blocks.size)
-        rows, record = self.problem.examples.rows, self.problem.record
-        kernels.sweep(blocks, self.order.seed(), rows, self.image, self.pool, record, gains)
-        return gains
+        rows = self.problem.examples.rows
+        kernels.sweep(blocks, self.order.seed(), rows, self.image, self.pool, self._record, gains)
+        return gains * (1.0 + self._accelerated.pull) if self._accelerated else gains
 
     def _most_sweeps(self) -> int:
         """Sweeps until the next look: fewer if those should suffice to reach the target."""
+        if self._accelerated:
+            return _INNER
         most = min(_FIRST_SWEEPS * 2**self.rounds, _SWEEPS)
         before, gap = self._gaps[-2:] if self.rounds > 1 else (0.0, 0.0)
-        if self._slow or not before > gap > 0:
+        if self._stage != SWEEPS or not before > gap > 0:
             return most
         suffice = _CAUTION * self._count * self._to_go(gap) / np.log(before / gap)
         return min(most, max(2, int(np.ceil(suffice))))
@@ -321,7 +395,7 @@ class BlockAscent:
         """A face step or, where the face has more free coordinates than W, a proximal one."""
         problem = self.problem
         faces = Faces(problem, active, self.pool)
-        if faces.dimension > self.image.size or self.image.size <= SMALL:
+        if faces.dimension > self.image.size or is_small(problem):
             proximal = ProximalStep(problem, active, self.image, self.pool, self._damping)
             newton = min(_NEWTON[0] + self._seconds, _NEWTON[1])
             image, beta, step = proximal.solve(newton, int(self._effort))
@@ -331,20 +405,15 @@ class BlockAscent:
                 self._damping = self._first_damping
                 self._effort = float(_EFFORT[0])
             effort = int(self._effort)
-            image, beta, step = face_step(
-                problem, faces, self.image, self._damping, effort, self._preconditioned
-            )
+            image, beta, step = face_step(problem, faces, self.image, self._damping, effort)
             kind = "newton"
         before = self._dual_value()
         if step > 0:
             self.image, self.pool = image, (*self.pool[:2], beta)
         pays = self._dual_value() - before > _WORTH * self._gain
         self._effort *= _MORE if pays else _FEWER
-        self._effort = np.clip(self._effort, _EFFORT[1], _MOST[self._preconditioned])
+        self._effort = np.clip(self._effort, *_EFFORT[1:])
         fails = self._effort == _EFFORT[1] and not pays
-        if fails and not self._preconditioned:
-            self._preconditioned, self._effort = True, float(_EFFORT[0])
-            fails = False
         self._pause = 2 * self._pause + 1 if fails else 0
         self._rest = self._pause
         self._damping *= _DAMPING[0] if step > 0.5 else _DAMPING[1]
@@ -356,10 +425,14 @@ class BlockAscent:
     def certify(self, point: Any) -> Look:
         """The dual from the coefficients, the primal of the best W from the data, in float64."""
         problem = self.problem
-        self.image = problem.examples.image(self.coefficients())
-        self._dual = self._dual_value()
-        same = self.best_pool is self.pool
-        best = self.image.copy() if same else problem.examples.image(self.weights_coefficients())
+        own = problem.examples.image(self.coefficients())
+        self.best_dual = dual_value(problem, own, self._best_duals)
+        if not self._accelerated:
+            self.image = own
+        best = self.best_image
+        if problem.examples.kernel:
+            same = self.best_pool is self.pool
+            best = own.copy() if same else problem.examples.image(self.weights_coefficients())
         square = squared_norm(problem, best, self.best_pool)
         self.best_image, self.best_value = best, self._losses(best) + 0.5 * square
         return self._look()

@@ -64,6 +64,13 @@ def squared_norm(problem: MulticlassProblem, image: FloatArray, pool: tuple[Any,
     return inner(problem, pool, weights, weights)
 
 
+def is_small(problem: MulticlassProblem) -> bool:
+    """Whether the Hessian of Psi can be formed and factorised."""
+    examples = problem.examples
+    dense = not (examples.kernel or examples.sparse)
+    return dense and problem.n_classes * examples.size <= SMALL
+
+
 class Faces:
     """The faces of dual points, and the products of their directions with the data.
 
@@ -106,29 +113,6 @@ class Faces:
             self.groups, problem.examples.rows, self.pool, problem.record, image, v, True
         )
 
-    def precondition(
-        self, residual: FloatArray, ridge: float, like: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
-        """``M^-1 residual`` with ``M = (D + L) D^-1 (D + L)'`` near the damped Hessian; its image.
-
-        D are the blocks of the examples on the Hessian's diagonal, L is what is below them.
-        """
-        problem = self.problem
-        common = self.groups, problem.examples.rows, self.pool, problem.record
-        forth, back = np.empty(self.size), np.empty(self.size)
-        face_kernels.tangent_seidel(*common, np.zeros_like(like), ridge, residual, forth, False)
-        forth *= self._diagonal(ridge)
-        image = np.zeros_like(like)
-        face_kernels.tangent_seidel(*common, image, ridge, forth, back, True)
-        return back, image
-
-    def _diagonal(self, ridge: float) -> FloatArray:
-        """The curvature of the damped dual along each member: ``|x_i|² + ridge/s_i``."""
-        groups, firsts, _, owners, _ = self.groups
-        problem, owners = self.problem, owners[:groups]
-        curvatures = problem.examples.norms[owners] + ridge / problem.scales[owners]
-        return np.repeat(curvatures, np.diff(firsts[: groups + 1]))
-
     def hessian(self, ridge: float) -> FloatArray:
         """``I + sum_i s_i/ridge x_i x_i' (x) P_i`` of dense examples, its lower triangle."""
         problem = self.problem
@@ -155,17 +139,15 @@ def face_step(
     image: FloatArray,
     damping: float,
     effort: int,
-    preconditioned: bool,
 ) -> tuple[FloatArray, FloatArray, float]:
     """Try a damped Newton step of the dual on the face.
 
-    The Newton system gets at most ``effort`` conjugate gradient steps; a preconditioned one costs
-    two and a half times as much.  Returns the image and beta that the step leads to (the old ones
-    if none increases D) and its size.
+    The Newton system gets at most ``effort`` conjugate gradient steps.  Returns the image and beta
+    that the step leads to (the old ones if none increases D) and its size.
     """
     record, rows = problem.record, problem.examples.rows
     pool = faces.pool
-    v = _damped_newton(problem, faces, image, damping, effort, preconditioned)
+    v = _damped_newton(problem, faces, image, damping, effort)
     before = dual_value(problem, image, pool)
     step = 1.0
     while step > 1e-3:
@@ -183,34 +165,20 @@ def _damped_newton(
     image: FloatArray,
     damping: float,
     effort: int,
-    preconditioned: bool,
 ) -> FloatArray:
-    """Conjugate gradients for ``(Q + (mu + damping)/s) v = gradient of D`` on the face.
-
-    The preconditioner is a sweep over the examples and one back (symmetric Gauss-Seidel).
-    """
+    """Conjugate gradients for ``(Q + (mu + damping)/s) v = gradient of D`` on the face."""
     residual = faces.read(image)
     face_kernels.tangent_gradient(
         faces.groups, faces.pool, problem.record, np.empty(faces.size), residual
     )
     ridge = problem.smoothing + damping
-    solution, direction = np.zeros(faces.size), np.zeros(faces.size)
-    between = np.zeros_like(image)  # the image of the direction
-    square = first = 0.0
+    solution, direction = np.zeros(faces.size), residual
+    square = first = float(residual @ residual)
     for _ in range(effort):
-        if preconditioned:
-            fresh, its_image = faces.precondition(residual, ridge, image)
-        else:
-            fresh, its_image = residual, np.zeros_like(image)
-            faces.add(residual, its_image)
-        previous, square = square, float(residual @ fresh)
-        if previous == 0:
-            first = square
         if square <= _CG_ACCURACY**2 * first:
             break
-        turn = square / previous if previous else 0.0
-        direction = fresh + turn * direction
-        between = its_image + turn * between
+        between = np.zeros_like(image)
+        faces.add(direction, between)
         product = direction.copy()
         faces.scale(product, ridge, -1.0)
         product += faces.read(between)
@@ -219,7 +187,9 @@ def _damped_newton(
             break
         length = square / curvature
         solution += length * direction
-        residual -= length * product
+        residual = residual - length * product
+        previous, square = square, float(residual @ residual)
+        direction = residual + (square / previous) * direction
     return solution
 
 
@@ -244,8 +214,7 @@ class ProximalStep:
         self.active = active
         self.pool = pool
         self.damping = damping
-        examples = problem.examples
-        self.direct = not (examples.kernel or examples.sparse) and image.size <= SMALL
+        self.direct = is_small(problem)
         self.start = self._weights(image, pool[2])
 
     def solve(self, newton: int, effort: int) -> tuple[FloatArray, FloatArray, float]:
