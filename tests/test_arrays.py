@@ -311,9 +311,7 @@ def test_wrong_arrays():
 def test_sparse_tensors_are_refused():
     torch = pytest.importorskip("torch")
     y = torch.tensor([0, 1, 2, 0])
-    with pytest.raises(
-        ValueError, match="X must be a dense tensor, got one of layout torch.sparse"
-    ):
+    with pytest.raises(ValueError, match="X must be a dense tensor, got one of layout"):
         MulticlassSVC().fit(torch.eye(4).to_sparse(), y)
     model = MulticlassSVC(tol=0.1).fit(torch.eye(4), y)
     with pytest.raises(ValueError, match="X must be a dense tensor"):
