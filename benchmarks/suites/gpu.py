@@ -281,8 +281,10 @@ def _notes(rows: list[Row]) -> list[str]:
     for row in rows:
         if row.dataset in cpu and not row.solver.endswith("CPU"):
             other = cpu[row.dataset]
+            passes = row.iterations or 1
+            each = f", {passes} passes of {1e3 * row.best / passes:.3g} ms" if passes > 1 else ""
             lines.append(
-                f"{row.dataset}: GPU {row.best:.3g} s (gap {row.measures.get('gap', 1):.1e}), "
+                f"{row.dataset}: GPU {row.best:.3g} s (gap {row.measures.get('gap', 1):.1e}{each}), "
                 f"CPU {other.best:.3g} s (gap {other.measures.get('gap', 1):.1e}): "
                 f"{other.best / row.best:.2g} x"
             )

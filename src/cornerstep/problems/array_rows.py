@@ -354,12 +354,16 @@ class ArrayRows:
         return float(total)
 
     def send(self, numbers: FloatArray) -> Any:
-        return from_numpy(numbers, self.problem.examples.data)
+        return self.xp.asarray(numbers, device=self.problem.examples.data.device)
 
     def read(self, *arrays: Any) -> list[FloatArray]:
-        flat = self.xp.concat([self.xp.reshape(array, (-1,)) for array in arrays])
-        ends = np.cumsum([math.prod(array.shape) for array in arrays])
-        return np.split(to_numpy(flat), ends[:-1])
+        numbers = to_numpy(self.xp.concat([self.xp.reshape(array, (-1,)) for array in arrays]))
+        out, start = [], 0
+        for array in arrays:
+            end = start + math.prod(array.shape)
+            out.append(numbers[start:end])
+            start = end
+        return out
 
     def _flat(self, images: Sequence[Any]) -> Any:
         """Arrays as the rows of a matrix."""

@@ -149,8 +149,10 @@ class Hull:
 
     def size(self) -> tuple[float, float]:
         """``|W|²`` of the best point, and a bound of the rounding of its image."""
+        used = slice(self.count)
+        weights = self.weights[used]
         square, error = (
-            float(self.weights @ of @ self.weights) for of in (self.gram, self.rounding)
+            float(weights @ (of[used, used] @ weights)) for of in (self.gram, self.rounding)
         )
         return max(square, 0.0), SAFETY * math.sqrt(max(error, 0.0) / PROBES)
 
