@@ -283,8 +283,9 @@ def _notes(rows: list[Row]) -> list[str]:
             other = cpu[row.dataset]
             passes = row.iterations or 1
             each = f", {passes} passes of {1e3 * row.best / passes:.3g} ms" if passes > 1 else ""
+            gap = row.measures.get("gap", 1)
             lines.append(
-                f"{row.dataset}: GPU {row.best:.3g} s (gap {row.measures.get('gap', 1):.1e}{each}), "
+                f"{row.dataset}: GPU {row.best:.3g} s (gap {gap:.1e}{each}), "
                 f"CPU {other.best:.3g} s (gap {other.measures.get('gap', 1):.1e}): "
                 f"{other.best / row.best:.2g} x"
             )
