@@ -12,9 +12,10 @@ than D(A) comes from the hull of the last such points, as in
 
 What the examples share, a mean of the features or a constant one, makes P_mu steep along a few
 directions, of the order of C n times: first order methods and hulls of few vertices crawl there.
-The Hessian is about ``I + q/mu sum_i s_i x_i x_i'`` in every class, q the share of examples
-in whose projections a class takes part.  Steps begin from its inverse, a matrix of d x d numbers
-that one pass over the data gives; the rest is found by the quasi-Newton updates.
+The Hessian is about ``I + t sum_i s_i x_i x_i'`` in every class.  Were each example's
+projection between q classes, t would be ``q / (m mu)``; but fewer and fewer examples are between
+classes as mu falls, and t is what the last steps met.  Quasi-Newton updates begin from the inverse,
+a matrix of d x d numbers that one pass over the data gives, and find the rest.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ _SHARE = 0.5  # of the gap that smoothing may be before there is less of it
 _LESS = 0.5  # of mu
 _ACTIVE = 2.0  # classes that take part in the projection of an example, for the first metric
 _TELLING = 3  # pairs that say more of the metric than that
+_FAR = 2.0  # the factor by which a metric may be off
 _DECREASE = 1e-4  # of the slope, for a step to be taken
 _NOISE = 1e-7  # of the value: what rounding may do to it
 _ROUNDED = 0.2  # share of the gap that rounding may be, before products become more exact
@@ -180,11 +182,18 @@ class EnvelopeDescent(BatchDescent):
             return self._again(Move(0.0, "refine"))
         if self._lost > _SHARE * self._gap and self._mu > self._least_mu:
             self._mu = max(_LESS * self._mu, self._least_mu)
-            self._memory.measure_by(self.rows.moments().inverse(self._steepness()))
+            self._measure_anew()
             return self._again(Move(0.0, "less smoothing"))
         self._here = found
         self._direction, self._slope = self._memory.direction()
         return self._go(1.0, "quasi-newton")
+
+    def _measure_anew(self) -> None:
+        """Another metric, where the one in use is far from what the last steps met."""
+        factor = self._steepness()
+        if not self._factor / _FAR <= factor <= self._factor * _FAR:
+            self._factor = factor
+            self._memory.measure_by(self.rows.moments().inverse(factor))
 
     def _steepness(self) -> float:
         """The t with which ``I + t sum_i s_i x_i x_i'`` is most like the Hessian.
