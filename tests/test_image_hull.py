@@ -44,6 +44,17 @@ def test_best_weights(seed):
     assert _value(gram, linear, x) <= _value(gram, linear, expected) + 1.1 * tol
 
 
+def test_programs_without_curvature():
+    """The best vertex; where all are the same, any point."""
+    for k in (1, 2, 7):
+        linear, x = np.arange(float(k)), np.full(k, 1 / k)
+        assert improve(np.zeros((k, k)), linear, x, 0.0, 50) == 0.0
+        assert linear @ x == pytest.approx(k - 1)
+        x = np.full(k, 1 / k)
+        assert improve(np.ones((k, k)), np.ones(k), x, 1e-12, 50) <= 1e-12
+        assert x.sum() == pytest.approx(1.0)
+
+
 def test_a_limit_leaves_weights_of_the_simplex():
     rng = np.random.default_rng(0)
     root = rng.standard_normal((30, 20))

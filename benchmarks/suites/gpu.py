@@ -213,7 +213,8 @@ def _pass(problem: Problem) -> Run:
         found = rows.envelopes(image, _SMOOTHING)
         torch.cuda.synchronize()
         square = rows.square(found.nearest)
-        return Answer((image, found.nearest.linear - 0.5 * square), 1)
+        linear = float(found.numbers[1])
+        return Answer((image, linear - 0.5 * square), 1)
 
     return run
 

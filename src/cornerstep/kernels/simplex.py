@@ -9,7 +9,7 @@ from numba import njit
 
 from cornerstep.vectors import FloatArray
 
-_JITTER = 1e-13  # of the largest entry of G, for equations that are singular
+_JITTER = 1e-13  # of the largest entry of G and l, for equations that are singular
 
 
 @njit(cache=True)
@@ -22,7 +22,7 @@ def improve(gram: FloatArray, linear: FloatArray, x: FloatArray, tol: float, lim
     """
     jitter = 0.0
     for i in range(linear.size):
-        jitter = max(jitter, _JITTER * gram[i, i])
+        jitter = max(jitter, _JITTER * max(gram[i, i], abs(linear[i])))
     free = x > 0.0
     gradient = gram @ x - linear
     gap, solved = 0.0, 0
