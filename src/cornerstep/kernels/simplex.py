@@ -9,7 +9,7 @@ from numba import njit
 
 from cornerstep.vectors import FloatArray
 
-_JITTER = 1e-13  # of the largest entry of G and l, for equations that are singular
+_JITTER = 1e-13  # of an entry of G, and of the largest of l: equations may be singular
 
 
 @njit(cache=True)
@@ -20,9 +20,7 @@ def improve(gram: FloatArray, linear: FloatArray, x: FloatArray, tol: float, lim
     their affine hull; one that would leave the simplex ends where the first of them is 0, which
     drops out.  Returns the gap.
     """
-    jitter = 0.0
-    for i in range(linear.size):
-        jitter = max(jitter, _JITTER * max(gram[i, i], abs(linear[i])))
+    jitter = _JITTER * np.abs(linear).max()
     free = x > 0.0
     gradient = gram @ x - linear
     gap, solved = 0.0, 0
@@ -50,7 +48,7 @@ def _towards_least(
     for a in range(size):
         for b in range(size):
             hessian[a, b] = gram[chosen[a], chosen[b]]
-        hessian[a, a] += jitter
+        hessian[a, a] += _JITTER * hessian[a, a] + jitter
         sides[a, 0] = -gradient[chosen[a]]
     found = np.linalg.solve(hessian, sides)
     step = found[:, 0] - found[:, 0].sum() / found[:, 1].sum() * found[:, 1]
