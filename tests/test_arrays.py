@@ -299,11 +299,23 @@ def test_wrong_arrays():
         MulticlassSVC().fit(_strict(X), y[:2])
     with pytest.raises(ValueError, match="at least two classes"):
         MulticlassSVC().fit(_strict(X), y * 0)
+    with pytest.raises(ValueError, match="Unknown label type: continuous"):
+        MulticlassSVC().fit(_strict(X), _strict(np.array([0.1, 0.2, 0.3, 0.4])))
     model = MulticlassSVC(tol=0.1).fit(_strict(X), y)
     with pytest.raises(ValueError, match="X must be an array of array_api_strict"):
         model.predict(X)
     with pytest.raises(ValueError, match="expecting 4 features"):
         model.predict(_strict(X[:, :2]))
+
+
+def test_sparse_tensors_are_refused():
+    torch = pytest.importorskip("torch")
+    y = torch.tensor([0, 1, 2, 0])
+    with pytest.raises(ValueError, match="X must be a dense tensor, got one of layout"):
+        MulticlassSVC().fit(torch.eye(4).to_sparse(), y)
+    model = MulticlassSVC(tol=0.1).fit(torch.eye(4), y)
+    with pytest.raises(ValueError, match="X must be a dense tensor"):
+        model.predict(torch.eye(4).to_sparse())
 
 
 def test_without_the_extra_one_line_says_what_to_install():

@@ -99,7 +99,7 @@ def test_metric_is_the_inverse():
     posed = MulticlassProblem(Examples(problem.X), problem.y, 5, problem.loss, problem.scales)
     moments = (problem.X * problem.scales[:, None]).T @ problem.X
     image = np.random.default_rng(0).standard_normal((5, problem.X.shape[1]))
-    found = LocalRows(posed).metric(0.7)(image)
+    found = LocalRows(posed).moments().inverse(0.7)(image)
     np.testing.assert_allclose(found @ (np.eye(moments.shape[0]) + 0.7 * moments), image)
 
 

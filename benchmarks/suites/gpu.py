@@ -213,7 +213,8 @@ def _pass(problem: Problem) -> Run:
         found = rows.envelopes(image, _SMOOTHING)
         torch.cuda.synchronize()
         square = rows.square(found.nearest)
-        return Answer((image, found.nearest.linear - 0.5 * square), 1)
+        linear = float(found.numbers[1])
+        return Answer((image, linear - 0.5 * square), 1)
 
     return run
 
@@ -281,8 +282,11 @@ def _notes(rows: list[Row]) -> list[str]:
     for row in rows:
         if row.dataset in cpu and not row.solver.endswith("CPU"):
             other = cpu[row.dataset]
+            passes = row.iterations or 1
+            each = f", {passes} passes of {1e3 * row.best / passes:.3g} ms" if passes > 1 else ""
+            gap = row.measures.get("gap", 1)
             lines.append(
-                f"{row.dataset}: GPU {row.best:.3g} s (gap {row.measures.get('gap', 1):.1e}), "
+                f"{row.dataset}: GPU {row.best:.3g} s (gap {gap:.1e}{each}), "
                 f"CPU {other.best:.3g} s (gap {other.measures.get('gap', 1):.1e}): "
                 f"{other.best / row.best:.2g} x"
             )

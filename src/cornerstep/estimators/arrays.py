@@ -50,8 +50,7 @@ def pose(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[ArrayProblem, 
         xp = namespace(y)
         model.classes_, inverse = xp.unique_inverse(y)
         labels = to_numpy(inverse)
-        if model.classes_.shape[0] < 2:
-            classes_and_labels(to_numpy(y))  # says what is wrong
+        classes_and_labels(to_numpy(model.classes_))  # says what is wrong with them
     else:
         model.classes_, labels = classes_and_labels(np.asarray(y))
     if sample_weight is not None and is_foreign(sample_weight):
@@ -79,6 +78,11 @@ def _checked(X: Any) -> Any:
     xp = namespace(X)
     if is_torch(X):
         X = X.detach()
+        if str(X.layout) != "torch.strided":
+            raise ValueError(
+                f"X must be a dense tensor, got one of layout {X.layout}; "
+                "sparse examples are taken as SciPy's CSR arrays"
+            )
     if len(X.shape) != 2:
         raise ValueError(f"X must be a matrix, one row an example, got shape {tuple(X.shape)}")
     if 0 in X.shape:

@@ -69,7 +69,9 @@ def train(clf: Any, problem: Problem) -> tuple[Any, Outcome, Any]:
 
 
 def _threads_for(problem: Problem) -> AbstractContextManager[Any]:
-    """A context with one thread of BLAS where its products are small."""
+    """A context with one thread of BLAS where products here are small, or workers make them."""
+    if isinstance(problem, SpreadProblem) and problem.crew.moved is not None:
+        return one_blas_thread()
     if isinstance(problem, MulticlassProblem):
         examples = problem.examples
         if examples.n * examples.size * problem.n_classes <= _SMALL_PRODUCT:

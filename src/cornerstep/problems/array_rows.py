@@ -13,7 +13,7 @@ of a certificate are computed from the data in float64.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -34,7 +34,15 @@ from cornerstep.arrays import (
 from cornerstep.losses import Loss
 from cornerstep.problems.array_losses import ArrayLoss, one_hot
 from cornerstep.problems.array_points import fused_corners, nearest_points
-from cornerstep.problems.passes import FEATURES, PROBES, SAFETY, DualState, Envelopes, Pass
+from cornerstep.problems.passes import (
+    FEATURES,
+    PROBES,
+    SAFETY,
+    DualState,
+    Envelopes,
+    Moments,
+    Pass,
+)
 from cornerstep.problems.sources import NOTHING, Made, Source, blend, made_by
 from cornerstep.vectors import FloatArray
 
@@ -207,27 +215,27 @@ class ArrayRows:
         self.xp = problem.examples.xp
         self._corners = fused_corners(problem)
         self._nearest = nearest_points(problem)
-        self._moments: Any = None
+        self._moments: Moments | None = None
         examples = problem.examples
-        self.probes = self._zeros(PROBES if not examples.double else 0, examples.size)
-        self.products = self._zeros(examples.n, self.probes.shape[0])
+        self.probes = self.zeros(PROBES if not examples.double else 0, examples.size)
+        self.products = self.zeros(examples.n, self.probes.shape[0])
         if not examples.double:
             drawn = np.random.default_rng(0).standard_normal(self.probes.shape)
             self.probes = from_numpy(drawn, examples.data)
             parts = [examples.exact_scores(block, self.probes) for block in problem.blocks()]
             self.products = self.xp.concat(parts, axis=0)
 
-    def _zeros(self, *shape: int) -> Any:
+    def zeros(self, *shape: int) -> Any:
         return self.xp.zeros(shape, dtype=self.xp.float64, device=self.problem.examples.data.device)
 
     def nothing(self, *, kept: bool = True) -> DualState:
         problem = self.problem
         kept = kept and bool(problem.smoothing)
         return DualState(
-            self._zeros(problem.n_classes, problem.examples.size),
+            self.zeros(problem.n_classes, problem.examples.size),
             0.0,
-            self._zeros(problem.examples.n if kept else 0, problem.n_classes),
-            self._zeros(problem.n_classes, self.products.shape[1]),
+            self.zeros(problem.examples.n if kept else 0, problem.n_classes),
+            self.zeros(problem.n_classes, self.products.shape[1]),
             made=NOTHING,
         )
 
@@ -235,7 +243,7 @@ class ArrayRows:
         problem, xp = self.problem, self.xp
         total = sum(problem.losses.weights)
         state = self.nothing()
-        image, probed, linear, points = state.image, state.probed, self._zeros(), []
+        image, probed, linear, points = state.image, state.probed, self.zeros(), []
         for block in problem.blocks():
             labels, scales = problem.labels[block], problem.scales[block]
             deltas = problem.losses.deltas(block, labels, xp.float64)
@@ -266,8 +274,8 @@ class ArrayRows:
         """The pass with its numbers still on the device: vertices, losses, vertex losses."""
         problem, xp = self.problem, self.xp
         nothing = self.nothing(kept=False)
-        out, probed, linear = nothing.image, nothing.probed, self._zeros()
-        losses, vertex_losses = self._zeros(), self._zeros()
+        out, probed, linear = nothing.image, nothing.probed, self.zeros()
+        losses, vertex_losses = self.zeros(), self.zeros()
         points, unit = [], problem.unit
         for block in problem.blocks():
             scores = problem.examples.scores(block, image)
@@ -298,36 +306,29 @@ class ArrayRows:
         return corner, losses if problem.smoothing else vertex_losses, vertex_losses
 
     def envelopes(self, image: Any, smoothing: float) -> Envelopes:
-        problem = self.problem
-        nothing = self.nothing(kept=False)
-        made = made_by("nearest", image, smoothing, problem.examples.quick)
-        out, probed, numbers = nothing.image, nothing.probed, self._zeros(4)
-        image, shift = problem.examples.short_weights(image)
-        with quick_products(problem.examples.data, problem.examples.quick):
+        problem, examples, xp = self.problem, self.problem.examples, self.xp
+        made = made_by("nearest", image, smoothing, examples.quick)
+        total: list[Any] = []
+        image, shift = examples.short_weights(image)
+        with quick_products(examples.data, examples.quick):
             for block in problem.blocks():
-                scores = problem.examples.scores(block, image, shift)
-                part, coefficients, exact = self._nearest(block, scores, smoothing)
-                numbers = numbers + part
-                across = self.xp.permute_dims(exact, (1, 0))
-                probed = probed + across @ self.products[block, :]
-                out = out + self._image(block, coefficients, False)
-        losses, linear, products, ridge = to_numpy(numbers).tolist()
-        unit = problem.largest
-        state = DualState(unit * out, linear, nothing.alpha, unit * probed, made=made)
-        return Envelopes(state, losses, products - 0.5 * smoothing * ridge, ridge)
+                scores = examples.scores(block, image, shift)
+                numbers, coefficients, exact = self._nearest(block, scores, smoothing)
+                probed = xp.permute_dims(exact, (1, 0)) @ self.products[block, :]
+                parts = [self._image(block, coefficients, False), probed, numbers]
+                total = [a + b for a, b in zip(total, parts, strict=True)] if total else parts
+        out, probed, numbers = total
+        unit, alpha = problem.largest, self.zeros(0, problem.n_classes)
+        return Envelopes(DualState(unit * out, math.nan, alpha, unit * probed, made=made), numbers)
 
-    def metric(self, factor: float) -> Callable[[Any], Any]:
-        xp, problem = self.xp, self.problem
+    def moments(self) -> Moments:
         if self._moments is None:
-            with quick_products(problem.examples.data):
-                self._moments = problem.examples.moments(problem.blocks(), problem.scales)
-        moments = self._moments
-        if len(moments.shape) == 1:
-            shrink = 1.0 / (1.0 + factor * moments)
-            return lambda image: image * shrink[None, :]
-        unit = xp.eye(moments.shape[0], dtype=xp.float64, device=problem.examples.data.device)
-        inverse = xp.linalg.inv(unit + factor * moments)
-        return lambda image: image @ inverse
+            xp, examples = self.xp, self.problem.examples
+            with quick_products(examples.data):
+                matrix = examples.moments(self.problem.blocks(), self.problem.scales)
+            place = {"dtype": xp.float64, "device": examples.data.device}
+            self._moments = Moments(matrix, lambda: xp.eye(matrix.shape[0], **place), xp)
+        return self._moments
 
     def _image(self, block: slice, coefficients: Any, short: bool) -> Any:
         """The image of coefficients: in units of ``unit`` without smoothing."""
@@ -340,8 +341,8 @@ class ArrayRows:
         return out
 
     def losses(self, image: Any) -> float:
-        problem, total = self.problem, self._zeros()
-        smoothing, unprobed = problem.smoothing, self._zeros(problem.n_classes, 0)
+        problem, total = self.problem, self.zeros()
+        smoothing, unprobed = problem.smoothing, self.zeros(problem.n_classes, 0)
         for block in problem.blocks():
             scores = problem.examples.exact_scores(block, image)
             if smoothing:
@@ -352,23 +353,24 @@ class ArrayRows:
                 total = total + self.xp.sum(values)
         return float(total)
 
-    def dot(self, image: Any, other: Any) -> float:
-        return float(self.xp.sum(image * other))
+    def send(self, numbers: FloatArray) -> Any:
+        return self.xp.asarray(numbers, device=self.problem.examples.data.device)
 
-    def dots(self, images: Sequence[Any], others: Sequence[Any]) -> FloatArray:
-        flat = [self._flat(xs) for xs in (images, others)]
-        return to_numpy(flat[0] @ self.xp.permute_dims(flat[1], (1, 0)))
-
-    def combination(self, images: Sequence[Any], weights: FloatArray) -> Any:
-        amounts = from_numpy(weights, self.problem.examples.data)
-        return self.xp.reshape(amounts @ self._flat(images), images[0].shape)
+    def read(self, *arrays: Any) -> list[FloatArray]:
+        numbers = to_numpy(self.xp.concat([self.xp.reshape(array, (-1,)) for array in arrays]))
+        out, start = [], 0
+        for array in arrays:
+            end = start + math.prod(array.shape)
+            out.append(numbers[start:end])
+            start = end
+        return out
 
     def _flat(self, images: Sequence[Any]) -> Any:
         """Arrays as the rows of a matrix."""
         return self.xp.reshape(self.xp.stack(list(images)), (len(images), -1))
 
     def square(self, state: DualState) -> float:
-        return self.dot(state.image, state.image)
+        return float(self.xp.sum(state.image * state.image))
 
     def ridge(self, alpha: Any) -> float:
         if not (self.problem.smoothing and alpha.shape[0]):
@@ -420,9 +422,15 @@ class ArrayRows:
     def square_of_error(self, image: Any, probed: Any) -> Any:
         """``sum over probes of |E q|²``, on the device."""
         if not self.probes.shape[0]:
-            return self._zeros()
-        away = image @ self.xp.permute_dims(self.probes, (1, 0)) - probed
+            return self.zeros()
+        away = self._missing(image, probed)
         return self.xp.sum(away * away)
+
+    def missing(self, state: DualState) -> Any:
+        return self._missing(state.image, state.probed) if self.probes.shape[0] else state.probed
+
+    def _missing(self, image: Any, probed: Any) -> Any:
+        return image @ self.xp.permute_dims(self.probes, (1, 0)) - probed
 
     def refine(self) -> bool:
         """From TF32 to float32, and weights in float32 with shorter data."""
@@ -439,7 +447,7 @@ class ArrayRows:
         """``s_i alpha_i``: a sparse CSR tensor of torch, a dense array of other libraries."""
         problem, xp, parts = self.problem, self.xp, []
         for block in problem.blocks():
-            total: Any = self._zeros(problem.labels[block].shape[0], problem.n_classes)
+            total: Any = self.zeros(problem.labels[block].shape[0], problem.n_classes)
             for weight, source in made:
                 total = total + weight * self._points(block, source)
             parts.append(compressed(total))
@@ -461,7 +469,7 @@ class ArrayRows:
                     out = self._nearest(block, scores, source.smoothing)[2]
                     return problem.largest * out
                 scores = examples.scores(block, source.image)
-                unprobed = self._zeros(problem.n_classes, 0)
+                unprobed = self.zeros(problem.n_classes, 0)
                 out = self._corners(block, scores, self.products[block, :0], unprobed)[2]
                 return problem.unit * xp.astype(out, xp.float64)
         finally:

@@ -14,7 +14,7 @@ would best be longer than 1 lowers it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -26,11 +26,12 @@ from cornerstep.problems.passes import (
     PROBES,
     DualState,
     Envelopes,
+    HostRows,
+    Moments,
     Pass,
-    combination,
-    dots,
-    metric_of,
+    missing,
     mixture,
+    moments_of,
     moved_note,
     rounding,
 )
@@ -41,7 +42,7 @@ _SWEEPS = 10  # of a round at most; 1 in the first, twice that in the second, an
 _LOWER, _RAISE, _SHORT = 0.5, 1.2, 0.4  # factors on sigma; the step that counts as short
 
 
-class SpreadRows:
+class SpreadRows(HostRows):
     """The rows of a problem in partitions, for the batch methods.
 
     Parameters
@@ -53,7 +54,7 @@ class SpreadRows:
         self.problem, self.crew = problem, problem.crew
         self._smoothing = problem.shared.smoothing
         shape = problem.empty_image(PROBES if problem.rounded else 0).shape
-        self._moments: FloatArray | None = None
+        self._moments: Moments | None = None
         self._passes = 0
         self._probes: FloatArray = np.random.default_rng(0).standard_normal(shape)
 
@@ -125,16 +126,14 @@ class SpreadRows:
         reply = self._reduce("envelopes", image, smoothing=smoothing)
         alpha = np.empty((0, self.problem.shared.n_classes))
         state = state_of(reply, alpha)._replace(made=made_by("nearest", image, smoothing))
-        return Envelopes(state, *reply["numbers"].tolist())
+        return Envelopes(state, reply["numbers"])
 
-    def metric(self, factor: float) -> Callable[[FloatArray], FloatArray]:
+    def moments(self) -> Moments:
         if self._moments is None:
             image = self.problem.empty_image(self.problem.shared.n_classes)
-            self._moments = self._reduce("moments", image)["moments"]
-        return metric_of(self._moments, factor, self.problem.sparse)
-
-    def dot(self, image: FloatArray, other: FloatArray) -> float:
-        return float(np.vdot(image, other))
+            matrix = self._reduce("moments", image)["moments"]
+            self._moments = moments_of(matrix, self.problem.sparse)
+        return self._moments
 
     def square(self, state: DualState) -> float:
         return float(np.vdot(state.image, state.image))
@@ -159,13 +158,10 @@ class SpreadRows:
         return mixture(states, weights)
 
     def size(self, state: DualState) -> tuple[float, float]:
-        return self.square(state), rounding(state, self._probes, self.problem.sparse)
+        return self.square(state), rounding(self.missing(state))
 
-    def dots(self, images: Sequence[FloatArray], others: Sequence[FloatArray]) -> FloatArray:
-        return dots(images, others)
-
-    def combination(self, images: Sequence[FloatArray], weights: FloatArray) -> FloatArray:
-        return combination(images, weights)
+    def missing(self, state: DualState) -> FloatArray:
+        return missing(state, self._probes, self.problem.sparse)
 
     def refine(self) -> bool:
         return False

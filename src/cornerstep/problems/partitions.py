@@ -208,15 +208,14 @@ class Partition:
         """A pass that smooths the losses."""
         found = self._batch(problem).envelopes(image, smoothing)
         state = found.nearest
-        numbers = np.array([found.losses, found.envelopes, found.ridge])
         return {
             "image": state.image, "linear": state.linear, "probed": state.probed,
-            "numbers": numbers,
+            "numbers": found.numbers,
         }  # fmt: skip
 
     def moments(self, problem: MulticlassProblem, image: FloatArray) -> Reply:
         """``sum_i s_i x_i x_i'``, or its diagonal."""
-        return {"moments": self._batch(problem).moments()}
+        return {"moments": self._batch(problem).second_moments()}
 
     def losses(self, problem: MulticlassProblem, image: FloatArray) -> Reply:
         """``sum s_i Phi_mu`` in float64."""

@@ -76,19 +76,6 @@ def mixture(states: Sequence[DualState], weights: FloatArray) -> DualState:
     return DualState(image, linear, alpha, probed, made=made)
 
 
-def dots(images: Sequence[FloatArray], others: Sequence[FloatArray]) -> FloatArray:
-    """``<W, W'>`` of each image with each of others."""
-    return np.array([[float(np.vdot(image, other)) for other in others] for image in images])
-
-
-def combination(images: Sequence[FloatArray], weights: FloatArray) -> FloatArray:
-    """``sum_k weight_k W_k``."""
-    total = weights[0] * images[0]
-    for weight, image in zip(weights[1:], images[1:], strict=True):
-        total += weight * image
-    return total
-
-
 class Pass(NamedTuple):
     """What a pass gives back.
 
@@ -104,20 +91,36 @@ class Pass(NamedTuple):
 
 
 class Envelopes(NamedTuple):
-    """What a pass that smooths the losses gives back."""
+    """What a pass that smooths the losses gives back.
 
-    nearest: DualState  # the dual points that attain the envelopes; they are not kept themselves
-    losses: float  # sum s_i Phi(W'x_i)
-    envelopes: float  # sum s_i Phi_mu(W'x_i)
-    ridge: float  # sum s_i |alpha_i|²
+    The dual points are those that attain the envelopes.  They are not kept themselves, and their
+    ``l`` is among the numbers, which are still where the pass was made: the sums of ``s_i Phi``,
+    ``s_i <Delta_i, beta_i>``, ``s_i <beta_i, z_i>`` and ``s_i |alpha_i|²``.
+    """
+
+    nearest: DualState
+    numbers: Any
 
 
 class Rows(Protocol):
     """Who holds the rows, as the batch methods see it."""
 
     @property
+    def xp(self) -> Any:
+        """The functions of the library that images are of."""
+
+    @property
     def moved(self) -> int | None:
         """Bytes moved between machines so far; None on one machine."""
+
+    def zeros(self, *shape: int) -> Any:
+        """In float64, where images are."""
+
+    def send(self, numbers: FloatArray) -> Any:
+        """Numbers, where images are."""
+
+    def read(self, *arrays: Any) -> list[FloatArray]:
+        """The entries of arrays as numbers here, one row each, all in one copy."""
 
     def nothing(self, *, kept: bool = True) -> DualState:
         """The state of dual points 0, which are not kept themselves if ``kept`` is false."""
@@ -138,23 +141,11 @@ class Rows(Protocol):
     def envelopes(self, image: Any, smoothing: float) -> Envelopes:
         """A pass that smooths the losses by as much as it is told."""
 
-    def metric(self, factor: float) -> Callable[[Any], Any]:
-        """What multiplies images by the inverse of ``I + factor sum_i s_i x_i x_i'``.
-
-        With many features only the diagonal of the sum is used.
-        """
+    def moments(self) -> Moments:
+        """``sum_i s_i x_i x_i'``; with many features only its diagonal."""
 
     def losses(self, image: Any) -> float:
         """``sum_i s_i Phi_mu(W'x_i)`` from the data, in float64."""
-
-    def dot(self, image: Any, other: Any) -> float:
-        """``<W, W'>`` of two images."""
-
-    def dots(self, images: Sequence[Any], others: Sequence[Any]) -> FloatArray:
-        """``<W, W'>`` of each image with each of others."""
-
-    def combination(self, images: Sequence[Any], weights: FloatArray) -> Any:
-        """``sum_k weight_k W_k``."""
 
     def square(self, state: DualState) -> float:
         """``|W|²``."""
@@ -170,6 +161,9 @@ class Rows(Protocol):
 
     def size(self, state: DualState) -> tuple[float, float]:
         """``|W|²``, and a bound of the rounding of the state's image: 0 in float64."""
+
+    def missing(self, state: DualState) -> Any:
+        """``E q`` of the state's image, a column each: none in float64."""
 
     def refine(self) -> bool:
         """Use more exact products from now on; false if these are as exact as they get."""
@@ -200,17 +194,60 @@ class Probes:
                 self.products[block] = examples.scores(block, self.image, exact=True)
         self._sparse = examples.sparse
 
-    def error(self, state: DualState) -> float:
-        """A bound of |E| of the state's image."""
-        return rounding(state, self.image, self._sparse)
+    def missing(self, state: DualState) -> FloatArray:
+        """``E q`` of the state's image."""
+        return missing(state, self.image, self._sparse)
 
 
-def rounding(state: DualState, probes: FloatArray, sparse: bool) -> float:
-    """A bound of |E| from the probed products of a state; 0 without probes."""
+def missing(state: DualState, probes: FloatArray, sparse: bool) -> FloatArray:
+    """``E q`` of a state: what its image and its probed products differ by."""
     if not probes.size:
-        return 0.0
-    of_image = state.image.T @ probes if sparse else state.image @ probes.T
-    return SAFETY * float(np.linalg.norm(of_image - state.probed)) / math.sqrt(PROBES)
+        return state.probed
+    return (state.image.T @ probes if sparse else state.image @ probes.T) - state.probed
+
+
+def rounding(errors: FloatArray) -> float:
+    """A bound of |E| from ``E q``."""
+    return SAFETY * float(np.linalg.norm(errors)) / math.sqrt(PROBES)
+
+
+class Moments:
+    """``T = sum_i s_i x_i x_i'`` or its diagonal, on images.
+
+    Parameters
+    ----------
+    matrix : array of shape (d, d) or (d,)
+        T.
+    identity : callable
+        Gives the identity, of d x d numbers.
+    xp : namespace
+        The functions of the library that the matrix is of.
+    sparse : bool
+        Whether images have a row per feature.
+    """
+
+    def __init__(
+        self, matrix: Any, identity: Callable[[], Any], xp: Any, *, sparse: bool = False
+    ) -> None:
+        self.matrix, self.identity, self.xp = matrix, identity, xp
+        self.diagonal, self.sparse = len(matrix.shape) == 1, sparse
+
+    def times(self, images: Any) -> Any:
+        """``T W`` of an image, or of many at once."""
+        return self._multiply(images, self.matrix)
+
+    def inverse(self, factor: float) -> Callable[[Any], Any]:
+        """What multiplies images by the inverse of ``I + factor T``."""
+        if self.diagonal:
+            inverse = 1.0 / (1.0 + factor * self.matrix)
+        else:
+            inverse = self.xp.linalg.inv(self.identity() + factor * self.matrix)
+        return lambda images: self._multiply(images, inverse)
+
+    def _multiply(self, images: Any, matrix: Any) -> Any:
+        if not self.diagonal:
+            return images @ matrix
+        return images * (matrix[:, None] if self.sparse else matrix)
 
 
 class Gathering:
@@ -238,7 +275,22 @@ class Gathering:
         return DualState(self.image, self.linear, self.alpha, self.probed, made=made)
 
 
-class LocalRows:
+class HostRows:
+    """What rows have in common whose images are NumPy arrays of this process."""
+
+    xp = np
+
+    def zeros(self, *shape: int) -> FloatArray:
+        return np.zeros(shape)
+
+    def send(self, numbers: FloatArray) -> FloatArray:
+        return numbers
+
+    def read(self, *arrays: FloatArray) -> list[FloatArray]:
+        return [np.ravel(array) for array in arrays]
+
+
+class LocalRows(HostRows):
     """The rows of a problem in the memory of this process, as NumPy and compiled kernels see them.
 
     Parameters
@@ -251,7 +303,7 @@ class LocalRows:
     def __init__(self, problem: MulticlassProblem) -> None:
         self.problem = problem
         self._probes = Probes(problem)
-        self._moments: FloatArray | None = None
+        self._moments: Moments | None = None
 
     def nothing(self, *, kept: bool = True) -> DualState:
         return Gathering(self.problem, self._probes, kept=kept).state(NOTHING)
@@ -333,7 +385,7 @@ class LocalRows:
     def envelopes(self, image: FloatArray, smoothing: float) -> Envelopes:
         problem, examples = self.problem, self.problem.examples
         gathering = Gathering(problem, self._probes, kept=False)
-        losses = envelopes = ridge = 0.0
+        losses = products = ridge = 0.0
         for block in problem.blocks():
             scores = examples.scores(block, image)
             loss, labels = problem.loss.rows(block), problem.labels[block]
@@ -341,21 +393,20 @@ class LocalRows:
             alpha = loss.dual_point(scores, labels, smoothing)
             deltas = loss.deltas(labels, problem.n_classes)
             weight = scales[:, None] * alpha
-            squares = float(np.vdot(weight, alpha))
             losses += float(scales @ loss.value(scores, labels))
-            envelopes -= float(np.vdot(weight, scores + deltas)) + 0.5 * smoothing * squares
-            ridge += squares
+            products -= float(np.vdot(weight, scores + deltas))
+            ridge += float(np.vdot(weight, alpha))
             gathering.linear -= float(np.vdot(weight, deltas))
             gathering.add(block, alpha)
-        made = made_by("nearest", image, smoothing)
-        return Envelopes(gathering.state(made), losses, envelopes, ridge)
+        nearest = gathering.state(made_by("nearest", image, smoothing))
+        return Envelopes(nearest, np.array([losses, nearest.linear, products, ridge]))
 
-    def metric(self, factor: float) -> Callable[[FloatArray], FloatArray]:
+    def moments(self) -> Moments:
         if self._moments is None:
-            self._moments = self.moments()
-        return metric_of(self._moments, factor, self.problem.examples.sparse)
+            self._moments = moments_of(self.second_moments(), self.problem.examples.sparse)
+        return self._moments
 
-    def moments(self) -> FloatArray:
+    def second_moments(self) -> FloatArray:
         """``sum_i s_i x_i x_i'``, or its diagonal where that is too large."""
         examples = self.problem.examples
         assert isinstance(examples, Examples)
@@ -363,9 +414,6 @@ class LocalRows:
 
     def losses(self, image: FloatArray) -> float:
         return self.problem.losses(image)
-
-    def dot(self, image: FloatArray, other: FloatArray) -> float:
-        return float(np.vdot(image, other))
 
     def square(self, state: DualState) -> float:
         if self.problem.examples.kernel:
@@ -376,12 +424,6 @@ class LocalRows:
         if not (self.problem.smoothing and alpha.shape[0]):
             return 0.0
         return self.problem.smoothing * float(self.problem.scales @ (alpha**2).sum(axis=1))
-
-    def dots(self, images: Sequence[FloatArray], others: Sequence[FloatArray]) -> FloatArray:
-        return dots(images, others)
-
-    def combination(self, images: Sequence[FloatArray], weights: FloatArray) -> FloatArray:
-        return combination(images, weights)
 
     def inner(self, states: Sequence[DualState], other: DualState) -> FloatArray:
         problem = self.problem
@@ -399,7 +441,10 @@ class LocalRows:
         return mixture(states, weights)
 
     def size(self, state: DualState) -> tuple[float, float]:
-        return self.square(state), self._probes.error(state)
+        return self.square(state), rounding(self.missing(state))
+
+    def missing(self, state: DualState) -> FloatArray:
+        return self._probes.missing(state)
 
     def refine(self) -> bool:
         return False
@@ -410,16 +455,9 @@ class LocalRows:
         return None if state.made is None else partial(self.found_again, state.made)
 
 
-def metric_of(
-    moments: FloatArray, factor: float, sparse: bool
-) -> Callable[[FloatArray], FloatArray]:
-    """What multiplies images by the inverse of ``I + factor moments``, a matrix or a diagonal."""
-    if moments.ndim == 1:
-        shrink = 1.0 / (1.0 + factor * moments)
-        shrink = shrink[:, None] if sparse else shrink
-        return lambda image: image * shrink
-    inverse = np.linalg.inv(np.eye(moments.shape[0]) + factor * moments)
-    return lambda image: image @ inverse
+def moments_of(matrix: FloatArray, sparse: bool) -> Moments:
+    """Moments, or their diagonal, in NumPy."""
+    return Moments(matrix, lambda: np.eye(matrix.shape[0]), np, sparse=sparse)
 
 
 def rows_of(problem: MulticlassProblem) -> Rows:

@@ -1,4 +1,9 @@
-"""``min over the simplex of  1/2 x'Gx - l'x``: small programs, by an interior point method."""
+"""``min over the simplex of  1/2 x'Gx - l'x``: small programs, by an interior point method.
+
+It begins in the centre and stops inside, so that points that are not needed yet keep a little
+weight.  The corrective method takes up to a fifth fewer passes with such weights than with those of
+:mod:`cornerstep.kernels.simplex`, which begins with the last answer and is twenty times as fast.
+"""
 
 from __future__ import annotations
 
