@@ -10,7 +10,7 @@ from cornerstep.problems import acceleration
 from cornerstep.problems.acceleration import Acceleration
 from cornerstep.problems.examples import Examples
 from cornerstep.problems.multiclass import MulticlassProblem
-from cornerstep.problems.multiclass_block import ACCELERATED, SWEEPS, BlockAscent
+from cornerstep.problems.multiclass_block import ACCELERATED, SECOND_ORDER, SWEEPS, BlockAscent
 from multiclass_problems import LOSS_KINDS, draw, optimum
 
 every_loss = pytest.mark.parametrize("kind", LOSS_KINDS)
@@ -112,6 +112,26 @@ def test_bounds_hold_at_every_look(kind, smoothing, seed):
         assert solver.move().kind == ACCELERATED
     assert np.all(np.diff(duals) >= 0)
     assert look.gap <= 1e-4 * look.value
+
+
+@every_loss
+def test_second_order_steps_go_on_from_there(kind):
+    """The stages may change at any time, and a certificate may come before the dual is back."""
+    solver, given = started(kind)
+    for _ in range(3):
+        solver.look()
+        solver.move()
+    solver._stage = SECOND_ORDER
+    for _ in range(3):
+        solver.move()
+        image = solver.problem.examples.image(solver._build(solver.pool))
+        assert np.allclose(solver.image, image, rtol=1e-9, atol=1e-9)
+        look = solver.certify(solver.point)
+        dual, _ = look.extra
+        assert given.dual(solver.coefficients()) == pytest.approx(dual, rel=1e-9)
+        image = solver.problem.examples.image(solver._build(solver.pool))
+        assert np.allclose(solver.image, image, rtol=1e-9, atol=1e-9)
+        solver.look()
 
 
 def heavy_tailed(n=1500, d=60, m=6, seed=0):

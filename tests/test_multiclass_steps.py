@@ -219,9 +219,9 @@ def test_products_by_parts(dtype, monkeypatch):
 
 
 def test_steps_that_do_not_pay_get_rare(monkeypatch):
-    block = "cornerstep.problems.multiclass_block."
-    monkeypatch.setattr(block + "_WORTH", np.inf)
-    monkeypatch.setattr(block + "_EFFORT", (5, 5, 5))
+    newton = "cornerstep.problems.multiclass_newton."
+    monkeypatch.setattr(newton + "_WORTH", np.inf)
+    monkeypatch.setattr(newton + "_EFFORT", (5, 5, 5))
     given = draw("max-hinge", 0.0, 0)
     examples = KernelExamples(given.X @ given.X.T)
     problem = MulticlassProblem(examples, given.y, given.rho.size, given.loss, given.scales)

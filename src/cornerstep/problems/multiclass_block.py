@@ -30,10 +30,8 @@ from cornerstep.optimiser.order import Order
 from cornerstep.problems.acceleration import Acceleration
 from cornerstep.problems.multiclass import MulticlassProblem
 from cornerstep.problems.multiclass_newton import (
-    Faces,
-    ProximalStep,
+    SecondOrder,
     dual_value,
-    face_step,
     is_small,
     squared_norm,
 )
@@ -62,12 +60,6 @@ _MANY_STEPS = 30  # where W is small, rounds of those to come before second-orde
 _PATIENCE = 200  # and with a kernel, rounds of sweeps to come, in conjugate gradient steps
 _PACE = (3, 10, 6)  # rounds that tell the pace for these three
 _FINEST = 1e-15  # no run gets to a smaller relative gap
-_EFFORT = (10, 5, 100)  # conjugate gradient steps of a second-order step: at first, least, most;
-_WORTH = 0.2  # more of them if they gain this share of what the sweeps do, fewer otherwise:
-_MORE, _FEWER = 1.5, 0.8  # where even the fewest gain less, the next rounds do without
-_NEWTON = (3, 10)  # Newton steps of a proximal step: at first (one more each time), at most
-_DAMPING = (0.4, 2.0)  # factors on the damping after a step most of the way, and otherwise
-_LEAST_DAMPING = 1e-8  # of what it is at first
 _SINGLE = 1e-4  # float32 data serve until the relative gap is this small ...
 _STALE = 10  # ... or does not fall for so many rounds
 
@@ -116,17 +108,13 @@ class BlockAscent:
         self._extra_classes = min(problem.loss.rho.size + _EXTRA, problem.n_classes)
         self._found, self._n_found = self._nothing_found()
         self._dual = 0.0
-        self._gap, self._stale, self._seconds = np.inf, 0, 0
+        self._gap, self._stale = np.inf, 0
         self._stage, self._since = SWEEPS, 0  # and the rounds before it
         self._enough = _ENOUGH
         self._count, self._gain = 0, 0.0  # sweeps of the last round, and what they gained
-        self._effort = float(_EFFORT[0])
         self._gaps: list[float] = []
         self._round_cost = self._step_cost = 0.0  # in looks, of a round of sweeps and of a CG step
-        self._pause = self._rest = 0  # rounds without a second-order step: last time, from now on
-        self._first_damping = 1e-2 * float((problem.scales * problem.examples.norms).mean())
-        self._damping = self._first_damping
-        self._on_faces = False  # whether the last second-order step was one on a face
+        self._second_order = SecondOrder(problem)
         self._accelerated: Acceleration | None = None
         self._record = problem.record  # of the sweeps
 
@@ -326,10 +314,11 @@ class BlockAscent:
                 self._advance()
                 self._sweep(active)
             self._advance()
-        elif self._stage == SECOND_ORDER and self._rest == 0:
+        elif self._stage == SECOND_ORDER and self._second_order.is_due():
             # sweeps last: they leave a W that is better for P than a second-order step does
-            kind = self._second_order(active)
-        self._rest = max(0, self._rest - (kind == SWEEPS))
+            self.image, self.pool, kind = self._second_order.take(
+                active, self.image, self.pool, self._gain
+            )
         self._sweep(active)
         self.rounds += 1
         return Move(1.0, kind)
@@ -391,44 +380,13 @@ class BlockAscent:
         suffice = _CAUTION * self._count * self._to_go(gap) / np.log(before / gap)
         return min(most, max(2, int(np.ceil(suffice))))
 
-    def _second_order(self, active: IntArray) -> str:
-        """A face step or, where the face has more free coordinates than W, a proximal one."""
-        problem = self.problem
-        faces = Faces(problem, active, self.pool)
-        if faces.dimension > self.image.size or is_small(problem):
-            proximal = ProximalStep(problem, active, self.image, self.pool, self._damping)
-            newton = min(_NEWTON[0] + self._seconds, _NEWTON[1])
-            image, beta, step = proximal.solve(newton, int(self._effort))
-            kind = "proximal"
-        else:
-            if not self._on_faces:  # what proximal steps learnt does not hold here
-                self._damping = self._first_damping
-                self._effort = float(_EFFORT[0])
-            effort = int(self._effort)
-            image, beta, step = face_step(problem, faces, self.image, self._damping, effort)
-            kind = "newton"
-        before = self._dual_value()
-        if step > 0:
-            self.image, self.pool = image, (*self.pool[:2], beta)
-        pays = self._dual_value() - before > _WORTH * self._gain
-        self._effort *= _MORE if pays else _FEWER
-        self._effort = np.clip(self._effort, *_EFFORT[1:])
-        fails = self._effort == _EFFORT[1] and not pays
-        self._pause = 2 * self._pause + 1 if fails else 0
-        self._rest = self._pause
-        self._damping *= _DAMPING[0] if step > 0.5 else _DAMPING[1]
-        self._damping = max(self._damping, _LEAST_DAMPING * self._first_damping)
-        self._seconds += 1
-        self._on_faces = kind == "newton"
-        return kind
-
     def certify(self, point: Any) -> Look:
         """The dual from the coefficients, the primal of the best W from the data, in float64."""
         problem = self.problem
         own = problem.examples.image(self.coefficients())
         self.best_dual = dual_value(problem, own, self._best_duals)
         if not self._accelerated:
-            self.image = own
+            self.image, self.pool, self._kept = own, self._best_duals, None
         best = self.best_image
         if problem.examples.kernel:
             same = self.best_pool is self.pool

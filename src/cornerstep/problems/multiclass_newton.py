@@ -33,6 +33,12 @@ _NONE = np.empty(0)
 _CG_STEPS = 30
 _CG_ACCURACY = 0.1  # of a Newton system, relative to its right-hand side
 _SUFFICIENT = 1e-4  # share of the promised decrease that a step must achieve
+_EFFORT = (10, 5, 100)  # conjugate gradient steps of a second-order step: at first, least, most;
+_WORTH = 0.2  # more of them if they gain this share of what the sweeps do, fewer otherwise:
+_MORE, _FEWER = 1.5, 0.8  # where even the fewest gain less, the next rounds do without
+_NEWTON = (3, 10)  # Newton steps of a proximal step: at first (one more each time), at most
+_DAMPING = (0.4, 2.0)  # factors on the damping after a step most of the way, and otherwise
+_LEAST_DAMPING = 1e-8  # of what it is at first
 
 
 class Weights(NamedTuple):
@@ -321,3 +327,61 @@ class ProximalStep:
             previous, square = square, inner(problem, pool, residual, residual)
             direction = residual.plus(direction, square / previous)
         return solution
+
+
+class SecondOrder:
+    """Second-order steps, with as much effort as pays beside the sweeps.
+
+    Parameters
+    ----------
+    problem : MulticlassProblem
+    """
+
+    def __init__(self, problem: MulticlassProblem) -> None:
+        self.problem = problem
+        self.effort = float(_EFFORT[0])
+        self._steps = 0
+        self._pause = self._rest = 0  # rounds without a step: after the last one, from now on
+        self._first_damping = 1e-2 * float((problem.scales * problem.examples.norms).mean())
+        self._damping = self._first_damping
+        self._on_faces = False  # whether the last step was one on a face
+
+    def is_due(self) -> bool:
+        """Whether this round should have a step, asked once a round."""
+        self._rest -= 1
+        return self._rest < 0
+
+    def take(
+        self, active: IntArray, image: FloatArray, pool: tuple[Any, ...], gain: float
+    ) -> tuple[FloatArray, tuple[Any, ...], str]:
+        """A face step or, where the face has more free coordinates than W, a proximal one.
+
+        ``gain`` is what the last sweeps gained.  Returns the image, the pool and the kind of step.
+        """
+        problem = self.problem
+        faces = Faces(problem, active, pool)
+        if faces.dimension > image.size or is_small(problem):
+            kind = "proximal"
+            proximal = ProximalStep(problem, active, image, pool, self._damping)
+            newton = min(_NEWTON[0] + self._steps, _NEWTON[1])
+            moved, beta, step = proximal.solve(newton, int(self.effort))
+        else:
+            kind = "newton"
+            if not self._on_faces:  # what proximal steps learnt does not hold here
+                self._damping, self.effort = self._first_damping, float(_EFFORT[0])
+            moved, beta, step = face_step(problem, faces, image, self._damping, int(self.effort))
+        before = dual_value(problem, image, pool)
+        if step > 0:
+            image, pool = moved, (*pool[:2], beta)
+        self._learn(dual_value(problem, image, pool) - before > _WORTH * gain, step)
+        self._on_faces = kind == "newton"
+        return image, pool, kind
+
+    def _learn(self, pays: bool, step: float) -> None:
+        """More or less effort and damping for the next step, which may be a while."""
+        self.effort = float(np.clip(self.effort * (_MORE if pays else _FEWER), *_EFFORT[1:]))
+        fails = self.effort == _EFFORT[1] and not pays
+        self._pause = self._rest = 2 * self._pause + 1 if fails else 0
+        self._damping *= _DAMPING[0] if step > 0.5 else _DAMPING[1]
+        self._damping = max(self._damping, _LEAST_DAMPING * self._first_damping)
+        self._steps += 1
