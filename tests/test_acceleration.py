@@ -115,6 +115,22 @@ def test_bounds_hold_at_every_look(kind, smoothing, seed):
 
 
 @every_loss
+def test_weights_without_dual_points(kind):
+    """A warm start may bring good weights and no dual points at all."""
+    solver, given = started(kind)
+    for _ in range(20):
+        solver.look()
+        solver.move()
+    n, weights = given.y.size, solver.weights_image()
+    nothing = np.zeros(n + 1, np.int64), np.empty(0, np.int32), np.empty(0)
+    again = BlockAscent(solver.problem, np.random.default_rng(0), 1e-9, (*nothing, weights))
+    for look in (again.look(), again.certify(again.point)):
+        assert np.array_equal(again.weights_image(), weights)
+        assert look.value == pytest.approx(given.primal(weights), rel=1e-9)
+        assert look.extra[0] == 0
+
+
+@every_loss
 def test_second_order_steps_go_on_from_there(kind):
     """The stages may change at any time, and a certificate may come before the dual is back."""
     solver, given = started(kind)

@@ -197,7 +197,7 @@ class BlockAscent:
         """
         examples, record = self.problem.examples, self.problem.record
         losses, slopes = np.empty(examples.n), np.empty(examples.n)
-        zero = self.pool[1].size == 0  # then W = 0
+        zero = not image.any()
         for block in self.problem.blocks():
             if zero:
                 scores = np.zeros((block.stop - block.start, self.problem.n_classes))
