@@ -107,7 +107,6 @@ class BlockAscent:
         self.sweeps = self.rounds = 0
         self._extra_classes = min(problem.loss.rho.size + _EXTRA, problem.n_classes)
         self._found, self._n_found = self._nothing_found()
-        self._dual = 0.0
         self._gap, self._stale = np.inf, 0
         self._stage, self._since = SWEEPS, 0  # and the rounds before it
         self._enough = _ENOUGH
@@ -230,8 +229,7 @@ class BlockAscent:
         return self._look()
 
     def _keep(self, dual: float) -> None:
-        """Note D of the dual points, and these if the next steps may lead to a smaller one."""
-        self._dual = dual
+        """Note D if it is the best, with its dual points if the next steps may lead below it."""
         if dual >= self.best_dual:
             self.best_dual, self._kept = dual, None
             if self._accelerated:
@@ -348,7 +346,7 @@ class BlockAscent:
             count += 1
             total = float(gains.sum())
             self._gain += total
-            if total <= self._enough * self.target * abs(self._dual):
+            if total <= self._enough * self.target * abs(self.best_dual):
                 self._enough *= _LESS
                 break
             lively = lively[gains > _STILL * total / lively.size]
