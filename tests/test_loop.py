@@ -16,6 +16,7 @@ from cornerstep import Status, minimize
 from cornerstep.domains import Birkhoff, NuclearNormBall, Simplex
 from cornerstep.objectives import LeastSquares, Quadratic, Smooth
 from cornerstep.optimiser import Iterate, Trace
+from cornerstep.optimiser.loop import Look, Move, Stopping, run
 from problems import problem
 
 TARGET = np.array([0.5, 0.35, -0.3, 0.2, 0.1])
@@ -54,6 +55,37 @@ def test_solved() -> None:
     assert result.n_iter == len(result.trace) - 1
     assert result.seconds > 0
     _holds(result)
+
+
+class _Rounded:
+    """A solver whose gap halves with every move, down to a rounding term that stays."""
+
+    monotone, extra_columns = False, ()
+
+    def __init__(self, rounding: float) -> None:
+        self.point, self.rounding = 0, rounding
+
+    def look(self) -> Look:
+        return Look(1.0, 0.5**self.point + self.rounding, rounding=self.rounding)
+
+    def move(self) -> Move:
+        self.point += 1
+        return Move(1.0, "halve")
+
+    def certify(self, point: int) -> Look:
+        self.point = point
+        return self.look()
+
+
+@pytest.mark.parametrize(
+    ("rounding", "tol", "status", "n_iter"),
+    [(0.0, 0.25, "solved", 2), (0.125, 0.25, "solved", 3), (0.125, 0.2, "precision limit", 3),
+     (0.125, 0.0, "precision limit", 3), (0.5, 0.25, "precision limit", 1)],
+)  # fmt: skip
+def test_rounding_belongs_to_the_gap(rounding: float, tol: float, status: str, n_iter: int) -> None:
+    outcome = run(_Rounded(rounding), Stopping(tol))
+    assert (outcome.status.value, outcome.n_iter) == (status, n_iter)
+    assert outcome.look.gap == 0.5**n_iter + rounding
 
 
 @pytest.mark.parametrize("max_iter", [0, 1, 7])

@@ -309,7 +309,7 @@ class SoftMarginBoostingClassifier(
         if Status.INTERRUPTED in unsolved:
             self.status_ = Status.INTERRUPTED
         self._importances = self._feature_importances(X, labels, weights)
-        if self.status_ in (Status.ITERATION_LIMIT, Status.NO_PROGRESS):
+        if self.status_.is_short:
             warnings.warn(
                 f"{type(self).__name__} stopped at a gap of {np.max(self.gap_):.1e}, above "
                 f"tol={self.tol:g}: {self.status_.message}",

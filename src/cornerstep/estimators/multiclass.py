@@ -26,7 +26,6 @@ from cornerstep.estimators.multiclass_scores import MulticlassScores
 from cornerstep.estimators.targets import classes_and_labels, example_weights
 from cornerstep.losses import Loss
 from cornerstep.optimiser.loop import Outcome
-from cornerstep.optimiser.result import Status
 from cornerstep.problems.array_rows import ArrayProblem
 from cornerstep.problems.examples import Examples, KernelExamples, with_constant
 from cornerstep.problems.multiclass import MulticlassProblem
@@ -328,7 +327,7 @@ class MulticlassSVC(MulticlassScores, ClassifierDisplay, ClassifierMixin, BaseEs
         self.coef_ = np.ascontiguousarray(weights[:, :-1] if self.fit_intercept else weights)
 
     def _warn(self) -> None:
-        if self.status_ in (Status.ITERATION_LIMIT, Status.NO_PROGRESS):
+        if self.status_.is_short:
             warnings.warn(
                 f"MulticlassSVC stopped at a relative gap of {self.relative_gap_:.1e}, above "
                 f"tol={self.tol:g}: {self.status_.message}",

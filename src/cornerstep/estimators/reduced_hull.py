@@ -378,7 +378,7 @@ class ReducedHullSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
                 stacklevel=4,
             )
         for run in runs:
-            if run.status in (Status.ITERATION_LIMIT, Status.NO_PROGRESS):
+            if run.status.is_short:
                 warnings.warn(
                     f"ReducedHullSVC stopped at a gap of {run.gap:.1e} and an objective of "
                     f"{run.objective:.6g}, above tol={self.tol:g}: {run.status.message}",

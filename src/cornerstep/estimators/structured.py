@@ -18,7 +18,6 @@ from sklearn.utils.validation import check_is_fitted
 from cornerstep.display import CertifiedDisplay
 from cornerstep.optimiser.loop import Outcome, Stopping, run
 from cornerstep.optimiser.order import ORDERS
-from cornerstep.optimiser.result import Status
 from cornerstep.streaming import is_dask
 from cornerstep.structured.base import StructuredModel, items
 from cornerstep.vectors import FloatArray
@@ -352,7 +351,7 @@ class StructuredSVC(CertifiedDisplay, BaseEstimator):
         self.status_ = outcome.status
         self.n_iter_ = max(outcome.n_iter, 1)
         self.trace_ = outcome.trace
-        if self.status_ in (Status.ITERATION_LIMIT, Status.NO_PROGRESS):
+        if self.status_.is_short:
             warnings.warn(
                 f"StructuredSVC stopped at a gap of {self.gap_:.1e}, above tol={self.tol:g}: "
                 f"{self.status_.message}",

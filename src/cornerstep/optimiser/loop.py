@@ -24,12 +24,21 @@ _PATIENCE = 100  # certified looks in which neither value nor gap improves befor
 
 
 class Look(NamedTuple):
-    """Value and gap at a point; ``certified`` if the gap is a bound and not an estimate."""
+    """Value and gap at a point; ``certified`` if the gap is a bound and not an estimate.
+
+    ``rounding`` is the part of the gap that bounds the rounding errors of its computation: what is
+    left of the gap when the point is optimal, and no step can make smaller.
+    """
 
     value: float
     gap: float
     certified: bool = True
     extra: tuple[Any, ...] = ()
+    rounding: float = 0.0
+
+    def is_final(self, target: float) -> bool:
+        """Whether the gap is within the target, or half of it is rounding."""
+        return self.gap <= max(target, 2 * self.rounding)
 
 
 class Move(NamedTuple):
@@ -143,10 +152,11 @@ def run(
                         "the objective must be finite with a finite gradient at the starting "
                         f"point, got value {look.value} and gap {look.gap}"
                     )
-                target = stopping.target(look.value)
-                if look.gap <= target:
+                if look.is_final(stopping.target(look.value)):
                     look = solver.certify(solver.point)
-                    certified = look.gap <= stopping.target(look.value)
+                    target = stopping.target(look.value)
+                    certified = look.is_final(target)
+                    ending = Status.SOLVED if look.gap <= target else Status.PRECISION_LIMIT
                 if look.certified:
                     lower_bound = max(lower_bound, look.value - look.gap)
                 if solver.monotone or look.value < best[0]:
@@ -158,7 +168,7 @@ def run(
                 shown.update(*row, note=getattr(solver, "note", ""))
                 stop_asked = callback is not None and callback(Iterate(*row, solver.point))
                 if certified:
-                    status = Status.SOLVED
+                    status = ending
                 elif stop_asked:
                     status = Status.STOPPED
                 elif interrupted():
@@ -179,6 +189,8 @@ def run(
             status = Status.INTERRUPTED
         if not certified:
             look = solver.certify(best[1])
+            if status is Status.NO_PROGRESS and look.rounding > stopping.target(look.value):
+                status = Status.PRECISION_LIMIT
         shown.close(status, look.value, look.gap)
     return Outcome(
         status=status,

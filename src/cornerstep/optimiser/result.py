@@ -28,12 +28,18 @@ class Status(Enum):
     STOPPED = "stopped by callback"
     INTERRUPTED = "interrupted"
     NO_PROGRESS = "no progress"
+    PRECISION_LIMIT = "precision limit"
     NON_FINITE = "non-finite"
 
     @property
     def message(self) -> str:
         """One sentence for people."""
         return _MESSAGES[self]
+
+    @property
+    def is_short(self) -> bool:
+        """Whether the run fell short of the tolerance without having been told to stop."""
+        return self in (Status.ITERATION_LIMIT, Status.NO_PROGRESS, Status.PRECISION_LIMIT)
 
     def __str__(self) -> str:
         return self.value
@@ -46,6 +52,7 @@ _MESSAGES = {
     Status.STOPPED: "The callback asked to stop; the gap still holds.",
     Status.INTERRUPTED: "Interrupted; this is the best point so far and its gap still holds.",
     Status.NO_PROGRESS: "Rounding errors stop further progress; the gap still holds.",
+    Status.PRECISION_LIMIT: "float64 cannot prove the tolerance; the gap, with rounding, holds.",
     Status.NON_FINITE: "The objective became NaN or infinite; this is the last good point.",
 }
 
