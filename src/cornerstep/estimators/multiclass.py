@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
-from cornerstep.arrays import is_foreign
+from cornerstep.arrays import device_errors, is_foreign
 from cornerstep.display import ClassifierDisplay
 from cornerstep.estimators.kernels import gamma_value
 from cornerstep.estimators.multiclass_input import (
@@ -201,13 +201,13 @@ class MulticlassSVC(MulticlassScores, ClassifierDisplay, ClassifierMixin, BaseEs
         self
         """
         check_parameters(self)
-        problem, used, X = self._pose(X, y, sample_weight)
-        with threads(self.n_jobs):
+        with device_errors(X), threads(self.n_jobs):
+            problem, used, X = self._pose(X, y, sample_weight)
             solver, outcome, coefficients = train(self, problem)
-        self._read_off(outcome)
-        later = partial(_of_all, coefficients, used)
-        self._dual_coef = later if callable(coefficients) else later()
-        self._read_machine(problem, solver, used, X)
+            self._read_off(outcome)
+            later = partial(_of_all, coefficients, used)
+            self._dual_coef = later if callable(coefficients) else later()
+            self._read_machine(problem, solver, used, X)
         self._warn()
         return self
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from cornerstep.arrays import is_foreign, to_numpy
+from cornerstep.arrays import device_errors, is_foreign, to_numpy
 from cornerstep.estimators.kernels import Kernel
 from cornerstep.streaming import Rows, as_rows, is_dask, labels_of
 from cornerstep.vectors import FloatArray
@@ -81,7 +81,8 @@ class MulticlassScores:
         if self.kernel == "linear" and is_foreign(self.coef_):
             from cornerstep.estimators.arrays import scores as array_scores
 
-            return array_scores(self, X)
+            with device_errors(X):
+                return array_scores(self, X)
         if self.kernel == "linear":
             return np.asarray(X @ self.coef_.T) + self.intercept_
         if self.support_.size == 0:
