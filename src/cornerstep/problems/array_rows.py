@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -43,6 +43,7 @@ from cornerstep.problems.passes import (
     Moments,
     Pass,
 )
+from cornerstep.problems.rounding import Reach, Rounding
 from cornerstep.problems.sources import NOTHING, Made, Source, blend, made_by
 from cornerstep.vectors import FloatArray
 
@@ -192,12 +193,32 @@ class ArrayProblem:
         self.unit = float(np.float32(largest * loss.rho[0]))
         self.short = largest == least and loss.rho[0] == loss.rho[-1] and loss.rho.size <= 256
 
+    @property
+    def _rows(self) -> int:
+        """Rows of a block."""
+        entries = _ENTRIES_ON_GPU if on_gpu(self.examples.data) else _ENTRIES
+        return max(64, entries // self.n_classes)
+
     def blocks(self) -> Iterator[slice]:
         """Runs of examples whose scores fit in memory together."""
-        entries = _ENTRIES_ON_GPU if on_gpu(self.examples.data) else _ENTRIES
-        step = max(64, entries // self.n_classes)
-        for start in range(0, self.examples.n, step):
-            yield slice(start, min(start + step, self.examples.n))
+        for start in range(0, self.examples.n, self._rows):
+            yield slice(start, min(start + self._rows, self.examples.n))
+
+    @cached_property
+    def reach(self) -> Reach:
+        """What the rounding of a certificate is measured by."""
+        xp, n = self.examples.xp, self.examples.n
+        features = np.zeros(self.examples.size)
+        for block in self.blocks():
+            rows = xp.astype(xp.abs(self.examples.data[block, :]), xp.float64)
+            sums = to_numpy(xp.permute_dims(rows, (1, 0)) @ self.scales[block])
+            features[: self.examples.features] += sums
+        if self.examples.constant:
+            features[-1] = abs(self.examples.constant) * float(xp.sum(self.scales))
+        largest = self.loss.largest_deltas(to_numpy(self.labels))
+        costs = float(to_numpy(self.scales) @ largest)
+        summed = min(n, self._rows) + n // self._rows
+        return Reach(features, costs, float(self.loss.rho.sum()), self.examples.size, summed)
 
 
 class ArrayRows:
@@ -352,6 +373,15 @@ class ArrayRows:
                 values = self._corners(block, scores, self.products[block, :0], unprobed)[0]
                 total = total + self.xp.sum(values)
         return float(total)
+
+    def rounding(self, primal: DualState, dual: DualState, square: float) -> Rounding:
+        xp, reach = self.xp, self.problem.reach
+        of_value, of_bound = (
+            to_numpy(xp.max(xp.abs(state.image), axis=0)) for state in (primal, dual)
+        )
+        return Rounding(
+            reach.of_value(of_value, square), reach.of_bound(of_bound, dual.linear, dual.steps)
+        )
 
     def send(self, numbers: FloatArray) -> Any:
         return self.xp.asarray(numbers, device=self.problem.examples.data.device)

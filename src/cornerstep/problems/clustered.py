@@ -29,7 +29,7 @@ from cornerstep.vectors import FloatArray
 _FAN = 8  # sums added at a time on the way to one
 _GATHERED = 2**31  # bytes of dual coefficients that are brought to one machine
 _ATTEMPTS = 10  # at a round, before what stops it is shown
-_STATELESS = ("losses", "uniform", "envelopes", "moments")
+_STATELESS = ("losses", "uniform", "envelopes", "moments", "reach")
 
 
 def imported() -> Any:

@@ -15,6 +15,7 @@ import numpy as np
 
 from cornerstep.losses import Loss
 from cornerstep.problems.examples import Examples, KernelExamples
+from cornerstep.problems.rounding import Reach
 from cornerstep.vectors import FloatArray, IntArray
 
 _BLOCK_ENTRIES = 2**19  # scores held at a time
@@ -68,9 +69,29 @@ class MulticlassProblem:
 
     def blocks(self) -> Iterator[slice]:
         """Runs of examples whose scores fit in memory together."""
-        step = max(64, _BLOCK_ENTRIES // self.n_classes)
-        for start in range(0, self.examples.n, step):
-            yield slice(start, min(start + step, self.examples.n))
+        for start in range(0, self.examples.n, self._rows):
+            yield slice(start, min(start + self._rows, self.examples.n))
+
+    @cached_property
+    def reach(self) -> Reach:
+        """What the rounding of a certificate is measured by."""
+        total = float(self.loss.rho.sum())
+        features = np.zeros(self.examples.size)
+        for block in self.blocks():
+            features += self.examples.absolute_sums(block, self.scales[block])
+        costs = float(self.scales @ self.loss.largest_deltas(self.labels))
+        return Reach(features, costs, total, self.examples.longest, self.summed)
+
+    @property
+    def summed(self) -> int:
+        """Roundings of a sum over the examples, a block after the other."""
+        n = self.examples.n
+        return min(n, self._rows) + n // self._rows
+
+    @property
+    def _rows(self) -> int:
+        """Rows of a block."""
+        return max(64, _BLOCK_ENTRIES // self.n_classes)
 
     def block_losses(self, block: slice, scores: FloatArray) -> FloatArray:
         """``s_i Phi_mu(scores)`` of the examples of ``block``."""

@@ -26,8 +26,10 @@ import numpy as np
 from cornerstep.optimiser.loop import Look, Move
 from cornerstep.problems.multiclass import MulticlassProblem
 from cornerstep.problems.passes import DualState, LocalRows, Rows, moved_note, rows_of
+from cornerstep.problems.rounding import Rounding, certified
 from cornerstep.vectors import FloatArray
 
+_EXACT = Rounding()
 RULES = ("fw", "fw-open-loop", "projected-gradient")
 
 
@@ -175,12 +177,12 @@ class BatchDescent:
             self.best, self.best_dual = self.state, dual
         return self._look(found.losses + 0.5 * square)
 
-    def _look(self, value: float) -> Look:
+    def _look(self, value: float, rounding: Rounding = _EXACT) -> Look:
         frank_wolfe = math.nan if self.rule == "projected-gradient" else self._gap
         extra: tuple[Any, ...] = (self.best_dual, frank_wolfe)
         if self.rows.moved is not None:
             extra = (*extra, self.rows.moved)
-        return Look(value, max(value - self.best_dual, 0.0), extra=extra)
+        return certified(value, self.best_dual, rounding, extra)
 
     def move(self) -> Move:
         t = self.state.steps + 1
@@ -204,6 +206,8 @@ class BatchDescent:
         return Move(step, "fw")
 
     def certify(self, point: DualState) -> Look:
-        """P of the point from the data in float64, against the best dual value."""
-        self.primal = point
-        return self._look(self.rows.losses(point.image) + 0.5 * self._square(point))
+        """P of the point from the data in float64, against the best dual value, found anew."""
+        self.primal, self.best_dual = point, self.dual_value(self.best)
+        square = self._square(point)
+        value = self.rows.losses(point.image) + 0.5 * square
+        return self._look(value, self.rows.rounding(point, self.best, square))

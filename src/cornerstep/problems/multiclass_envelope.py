@@ -243,7 +243,12 @@ class EnvelopeDescent(BatchDescent):
         return Move(step, kind)
 
     def certify(self, point: DualState) -> Look:
-        """P of the point from the data in float64, against the best dual value."""
+        """P of the point from the data in float64, against the dual value of the hull's point.
+
+        The image of that point is made of those of the hull: the squares of the hull's products
+        may cancel.
+        """
+        self.best, self._proof = self.hull.state(), self.hull.parts()
         look = super().certify(point)
         self._point, self._value = point, look.value
         return look

@@ -217,6 +217,11 @@ class Partition:
         """``sum_i s_i x_i x_i'``, or its diagonal."""
         return {"moments": self._batch(problem).second_moments()}
 
+    def reach(self, problem: MulticlassProblem, image: FloatArray) -> Reply:
+        """What the rounding of a certificate is measured by."""
+        reach = problem.reach
+        return {"features": reach.features, "costs": reach.costs, "summed": reach.summed}
+
     def losses(self, problem: MulticlassProblem, image: FloatArray) -> Reply:
         """``sum s_i Phi_mu`` in float64."""
         return {"losses": problem.losses(image)}

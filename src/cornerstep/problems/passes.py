@@ -26,6 +26,7 @@ import scipy.sparse as sp
 from cornerstep.kernels import multiclass as kernels
 from cornerstep.problems.examples import Examples
 from cornerstep.problems.multiclass import MulticlassProblem
+from cornerstep.problems.rounding import Rounding, peaks
 from cornerstep.problems.sources import NOTHING, Made, Source, blend, made_by
 from cornerstep.vectors import FloatArray
 
@@ -146,6 +147,9 @@ class Rows(Protocol):
 
     def losses(self, image: Any) -> float:
         """``sum_i s_i Phi_mu(W'x_i)`` from the data, in float64."""
+
+    def rounding(self, primal: DualState, dual: DualState, square: float) -> Rounding:
+        """The rounding in float64 of P, ``|W|²`` there being ``square``, and of D."""
 
     def square(self, state: DualState) -> float:
         """``|W|²``."""
@@ -414,6 +418,16 @@ class LocalRows(HostRows):
 
     def losses(self, image: FloatArray) -> float:
         return self.problem.losses(image)
+
+    def rounding(self, primal: DualState, dual: DualState, square: float) -> Rounding:
+        problem, reach = self.problem, self.problem.reach
+        images = [primal.image, dual.image]
+        if problem.examples.kernel:
+            images = [(problem.scales[:, None] * state.alpha).T for state in (primal, dual)]
+        of_value, of_bound = (peaks(image, problem.examples.sparse) for image in images)
+        return Rounding(
+            reach.of_value(of_value, square), reach.of_bound(of_bound, dual.linear, dual.steps)
+        )
 
     def square(self, state: DualState) -> float:
         if self.problem.examples.kernel:

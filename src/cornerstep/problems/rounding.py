@@ -1,0 +1,106 @@
+"""How far the value and the bound of a multi-class SVM may be off by rounding.
+
+Every number of a certificate is a sum of products ``x_ik W_jk`` weighted by at most ``2 R s_i``,
+with R the sum of rho: losses are R times margins, and ``|W(A)|²`` is a sum over examples of dual
+coefficients, at most ``R s_i`` with either sign, times scores.  With ``p_k`` the largest ``|W_jk|``
+over the classes, all of it is of the size
+
+``T = R sum_i s_i (2 sum_k |x_ik| p_k + |Delta_i|)``,
+
+and in float64 a sum of N terms, in whatever order, is off by at most ``N u`` times the sum of their
+sizes, ``u = 2^-53`` (Higham, *Accuracy and Stability of Numerical Algorithms*, section 3.1).  T is
+linear in p: one pass over the examples gives its coefficients, once for all weights.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cornerstep.optimiser.loop import Look
+from cornerstep.vectors import FloatArray
+
+UNIT = 2.0**-53
+_LEAST = 2.0**-1074  # what an operation near 0 may be off by
+_OTHERS = 64  # operations on a number beside those on long sums, which are pairwise
+_OUTSIDE = 2.0**-43  # of its size: by how much a dual point may leave its domain
+
+
+class Reach(NamedTuple):
+    """What T is made of.
+
+    Attributes
+    ----------
+    features : array of shape (d,)
+        ``sum_i s_i |x_i|``, or with a kernel ``sum_i s_i |k(x_i, x_l)|`` for each example l.
+    costs : float
+        ``sum_i s_i max |Delta_i|``.
+    total : float
+        R.
+    longest : int
+        Features of an example: products that a score is the sum of.
+    summed : int
+        Roundings of a sum over the examples: those of a block, and the number of blocks.
+    """
+
+    features: FloatArray
+    costs: float
+    total: float
+    longest: int
+    summed: int
+
+    def of_value(self, peaks: FloatArray, square: float) -> float:
+        """A bound of the rounding of P at weights with these peaks, ``|W|²`` being ``square``."""
+        return self._rounding(self._terms(peaks) + self.total * self.costs + square, 0)
+
+    def of_bound(self, peaks: FloatArray, linear: float, steps: int = 0) -> float:
+        """The same of D.
+
+        Parameters
+        ----------
+        peaks : array of shape (d,)
+            Of ``W(A)``.
+        linear : float
+            ``sum_i s_i <Delta_i, beta_i>``, about.
+        steps : int
+            By which ``W(A)`` has been carried along.
+        """
+        terms = self._terms(peaks)
+        return self._rounding(terms + abs(linear), self.summed + 4 * steps) + _OUTSIDE * abs(linear)
+
+    def _terms(self, peaks: FloatArray) -> float:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return 2.0 * self.total * float(self.features @ peaks)
+
+    def _rounding(self, terms: float, further: int) -> float:
+        if terms == 0.0:
+            return 0.0
+        operations = self.longest + _OTHERS + further
+        share = operations * UNIT
+        if not (share < 0.5 and terms < math.inf):
+            return math.inf
+        return share / (1.0 - share) * terms + operations * self.features.size * _LEAST
+
+
+class Rounding(NamedTuple):
+    """By how much a value and a bound may be off."""
+
+    value: float = 0.0
+    bound: float = 0.0
+
+
+def certified(value: float, bound: float, rounding: Rounding, extra: tuple[Any, ...]) -> Look:
+    """The look at a value and a bound: the most that the one, the least that the other can be.
+
+    Losses are no less than 0, and so is the optimum.
+    """
+    most, least = value + rounding.value, max(bound - rounding.bound, 0.0)
+    gap = max(most - least, 0.0)
+    return Look(most, gap, extra=extra, rounding=min(rounding.value + rounding.bound, gap))
+
+
+def peaks(image: Any, sparse: bool) -> FloatArray:
+    """The largest entry of each feature, of an image with a row per class (sparse: a column)."""
+    return np.asarray(np.abs(image).max(axis=1 if sparse else 0))
