@@ -43,7 +43,7 @@ from cornerstep.problems.passes import (
     Moments,
     Pass,
 )
-from cornerstep.problems.rounding import Reach, Rounding
+from cornerstep.problems.rounding import Reach, Rounding, check_scales
 from cornerstep.problems.sources import NOTHING, Made, Source, blend, made_by
 from cornerstep.vectors import FloatArray
 
@@ -185,6 +185,7 @@ class ArrayProblem:
         loss.check(n_classes, examples.n)
         self.examples, self.labels, self.n_classes = examples, labels, n_classes
         self.loss, self.scales, self.smoothing = loss, scales, float(smoothing)
+        check_scales(scales)
         xp, data = examples.xp, examples.data
         self.losses = ArrayLoss(loss, xp, data, n_classes)
         # coefficients s_i u_i in units that few digits can hold: a float32, as kernels take it

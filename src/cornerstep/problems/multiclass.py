@@ -15,7 +15,7 @@ import numpy as np
 
 from cornerstep.losses import Loss
 from cornerstep.problems.examples import Examples, KernelExamples
-from cornerstep.problems.rounding import Reach
+from cornerstep.problems.rounding import Reach, check_scales
 from cornerstep.vectors import FloatArray, IntArray
 
 _BLOCK_ENTRIES = 2**19  # scores held at a time
@@ -52,6 +52,7 @@ class MulticlassProblem:
         self.n_classes = n_classes
         self.loss = loss
         self.scales = np.require(scales, dtype=np.float64, requirements=["C", "W"])
+        check_scales(self.scales)
         self.smoothing = float(smoothing)
 
     @cached_property

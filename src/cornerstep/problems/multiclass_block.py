@@ -299,7 +299,7 @@ class BlockAscent:
 
     def _to_go(self, gap: float) -> float:
         """How much smaller the gap must get, as a logarithm."""
-        return float(np.log(gap / (max(self.target, _FINEST) * self.best_value)))
+        return float(np.log(gap) - np.log(max(self.target, _FINEST)) - np.log(self.best_value))
 
     def move(self) -> Move:
         self.pool = kernels.repool(self.pool, self._found, self._n_found)

@@ -36,7 +36,7 @@ from cornerstep.problems.passes import (
     moved_note,
     rounding,
 )
-from cornerstep.problems.rounding import Reach, Rounding, certified, peaks
+from cornerstep.problems.rounding import Reach, Rounding, certified, check_size, peaks
 from cornerstep.problems.sources import NOTHING, blend, made_by
 from cornerstep.vectors import FloatArray
 
@@ -132,7 +132,9 @@ class SpreadRows(HostRows):
         reply = self._reduce("reach", self.problem.empty_image(shared.n_classes))
         total = float(shared.loss.rho.sum())
         features, costs, summed = (reply[name] for name in ("features", "costs", "summed"))
-        return Reach(features, costs, total, self.problem.size, summed)
+        reach = Reach(features, costs, total, self.problem.size, summed)
+        check_size(reach)
+        return reach
 
     def rounding(self, primal: DualState, dual: DualState, square: float) -> Rounding:
         of_value, of_bound = (peaks(state.image, self.problem.sparse) for state in (primal, dual))

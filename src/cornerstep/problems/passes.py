@@ -31,6 +31,7 @@ from cornerstep.problems.sources import NOTHING, Made, Source, blend, made_by
 from cornerstep.vectors import FloatArray
 
 FEATURES = 4096  # up to which sums of x_i x_i' are formed
+_ROUNDED = 2.0**-50  # of the trace of T: what its eigenvalues may be off by
 PROBES, SAFETY = 16, 5.0  # vectors q, and the multiple of the error that they measure
 
 
@@ -245,7 +246,10 @@ class Moments:
         if self.diagonal:
             inverse = 1.0 / (1.0 + factor * self.matrix)
         else:
-            inverse = self.xp.linalg.inv(self.identity() + factor * self.matrix)
+            # a metric serves as well if it is off by as much as T is rounded, and can be inverted
+            size = len(self.matrix) * float(self.xp.linalg.trace(self.matrix))
+            ridge = 1.0 + factor * _ROUNDED * size
+            inverse = self.xp.linalg.inv(ridge * self.identity() + factor * self.matrix)
         return lambda images: self._multiply(images, inverse)
 
     def _multiply(self, images: Any, matrix: Any) -> Any:

@@ -24,6 +24,8 @@ from cornerstep.vectors import FloatArray
 
 UNIT = 2.0**-53
 _LEAST = 2.0**-1074  # what an operation near 0 may be off by
+_LARGEST = 1e150  # of numbers whose squares are summed up
+_TINY = 2.0**-1000  # of the weights of examples
 _OTHERS = 64  # operations on a number beside those on long sums, which are pairwise
 _OUTSIDE = 2.0**-43  # of its size: by how much a dual point may leave its domain
 
@@ -99,6 +101,27 @@ def certified(value: float, bound: float, rounding: Rounding, extra: tuple[Any, 
     most, least = value + rounding.value, max(bound - rounding.bound, 0.0)
     gap = max(most - least, 0.0)
     return Look(most, gap, extra=extra, rounding=min(rounding.value + rounding.bound, gap))
+
+
+def check_size(reach: Reach) -> None:
+    """Complain about numbers that float64 cannot work with: ``|W|²`` of a dual point overflows."""
+    with np.errstate(over="ignore"):
+        norm = 2.0 * reach.total * float(np.linalg.norm(reach.features))
+    if not norm < _LARGEST:
+        raise ValueError(
+            f"X times C and the weights must stay below {_LARGEST:g} in all, got {norm:.2g}: "
+            "scale X, or make C smaller"
+        )
+
+
+def check_scales(scales: Any) -> None:
+    """Complain about weights of examples that are too near to 0 for float64."""
+    least = float(scales.min()) if len(scales) else 1.0
+    if not (least == 0.0 or least >= _TINY):
+        raise ValueError(
+            f"C times sample_weight must be 0 or at least {_TINY:.2g}, got {least:.2g}: make C or "
+            "the weights larger"
+        )
 
 
 def peaks(image: Any, sparse: bool) -> FloatArray:
