@@ -81,7 +81,7 @@ class MulticlassSVC(MulticlassScores, ClassifierDisplay, ClassifierMixin, BaseEs
     checkpoint : str or path, optional
         A file to which the state of training is written every minute, and at the end.  If it is
         there when ``fit`` starts, training goes on from it; it must have been written for the same
-        data, loss, weights and kind of solver; with 'block' C and weights may differ.
+        examples in the same order, labels, weights, loss, C and solver (a digest tells).
     n_jobs : int, optional
         Threads for the matrix products; None leaves the setting of the environment, -1 takes all
         cores.

@@ -49,7 +49,8 @@ def train(clf: Any, problem: Problem) -> tuple[Any, Outcome, Any]:
             )
     try:
         if clf.checkpoint is not None:
-            keeper = Checkpoint(clf.checkpoint, solver, checkpoint_signature(problem, name))
+            named = clf.solver if isinstance(problem, SpreadProblem) else name
+            keeper = Checkpoint(clf.checkpoint, solver, checkpoint_signature(problem, named))
         with _threads_for(problem):
             outcome = run(
                 solver,

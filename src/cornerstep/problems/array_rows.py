@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,7 @@ from cornerstep.arrays import (
 from cornerstep.losses import Loss
 from cornerstep.problems.array_losses import ArrayLoss, one_hot
 from cornerstep.problems.array_points import fused_corners, nearest_points
+from cornerstep.problems.digests import of_rows
 from cornerstep.problems.passes import (
     FEATURES,
     PROBES,
@@ -44,7 +45,7 @@ from cornerstep.problems.passes import (
     Pass,
 )
 from cornerstep.problems.rounding import Reach, Rounding, check_scales
-from cornerstep.problems.sources import NOTHING, Made, Source, blend, made_by
+from cornerstep.problems.sources import NOTHING, Made, Source, blend, later, made_by
 from cornerstep.vectors import FloatArray
 
 _TOGETHER = 2**25  # entries of arrays that are stacked for one product
@@ -204,6 +205,15 @@ class ArrayProblem:
         """Runs of examples whose scores fit in memory together."""
         for start in range(0, self.examples.n, self._rows):
             yield slice(start, min(start + self._rows, self.examples.n))
+
+    def digest(self) -> int:
+        """What tells these examples from others; on a GPU how often they have been written to."""
+        data = self.examples.data
+        if on_gpu(data):
+            return int(data._version)
+        nothing = np.zeros(self.examples.n)
+        columns = np.arange(self.examples.features)
+        return of_rows(to_numpy(data), columns, nothing.astype(np.int64), nothing)
 
     @cached_property
     def reach(self) -> Reach:
@@ -472,7 +482,9 @@ class ArrayRows:
     def coefficients(self, state: DualState) -> Any:
         if state.alpha.shape[0]:
             return self.problem.scales[:, None] * state.alpha
-        return None if state.made is None else partial(self.found_again, state.made)
+        if state.made is None:
+            return None
+        return later(self.found_again, state.made, self.problem.digest)
 
     def found_again(self, made: Made) -> Any:
         """``s_i alpha_i``: a sparse CSR tensor of torch, a dense array of other libraries."""

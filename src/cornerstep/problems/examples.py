@@ -44,7 +44,8 @@ class Examples:
         self.sparse = sp.issparse(X)
         if self.sparse:
             X = _canonical(X)
-            self._columns = np.arange(X.shape[1])
+        self.columns = np.arange(X.shape[1])  # the number of each column in X
+        if self.sparse:
             self.data: Any = self._by_frequency(X) if reorder else X
         else:
             self.data = np.ascontiguousarray(X)
@@ -57,9 +58,9 @@ class Examples:
         Rows are read from the frequent to the rare; two transpositions sort them.
         """
         counts = np.bincount(X.indices, minlength=X.shape[1])
-        self._columns = np.argsort(-counts, kind="stable")
+        self.columns = np.argsort(-counts, kind="stable")
         place = np.empty(X.shape[1], dtype=X.indices.dtype)
-        place[self._columns] = np.arange(X.shape[1])
+        place[self.columns] = np.arange(X.shape[1])
         return sp.csr_array((X.data, place[X.indices], X.indptr), shape=X.shape).tocsc().tocsr()
 
     def _for_sweeps(self) -> Any:
@@ -196,7 +197,7 @@ class Examples:
         if not self.sparse:
             return image
         out = np.empty(image.shape[::-1])
-        out[:, self._columns] = image.T
+        out[:, self.columns] = image.T
         return out
 
 
@@ -241,6 +242,7 @@ class KernelExamples:
     def __init__(self, K: FloatArray) -> None:
         self.data = np.ascontiguousarray(K, dtype=np.float64)
         self.n = self.size = self.data.shape[0]
+        self.columns = np.arange(self.n)
 
     @cached_property
     def rows(self) -> tuple[Any, ...]:

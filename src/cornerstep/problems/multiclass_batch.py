@@ -108,12 +108,7 @@ class BatchDescent:
 
     def resume(self, arrays: dict[str, Any]) -> None:
         """Go on from a snapshot: one taken with the same data, costs and weights."""
-        losses = self.rows.losses(arrays["image"])
-        if not math.isclose(losses, float(arrays["losses"]), rel_tol=1e-9):
-            raise ValueError(
-                "checkpoint was written for other data, costs or weights: the losses at its "
-                f"weights are {losses:.9g}, not {float(arrays['losses']):.9g}; remove it"
-            )
+        self._check(arrays)
         state = DualState(
             arrays["image"],
             float(arrays["linear"]),
@@ -124,6 +119,17 @@ class BatchDescent:
         self._begin(state)
         if self.rule == "projected-gradient":
             self.primal = state._replace(image=arrays["primal"])
+
+    def _check(self, arrays: dict[str, Any]) -> None:
+        """Complain about a snapshot that cannot be of this problem."""
+        nothing = self._origin()
+        shapes = {"image": nothing.image, "primal": nothing.image, "probed": nothing.probed}
+        for name, like in (shapes | {"linear": 0.0, "losses": 0.0}).items():
+            if np.shape(arrays[name]) != np.shape(like) or not np.isfinite(arrays[name]).all():
+                raise ValueError(f"its {name} is not of these examples and classes")
+        losses, claimed = self.rows.losses(arrays["image"]), float(arrays["losses"])
+        if not math.isclose(losses, claimed, rel_tol=1e-9):
+            raise ValueError(f"the losses at its weights are {losses:.9g}, not {claimed:.9g}")
 
     @property
     def extra_columns(self) -> tuple[str, ...]:

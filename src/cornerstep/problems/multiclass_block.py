@@ -138,8 +138,9 @@ class BlockAscent:
         return dict(zip(POOL, self._best_duals, strict=True))
 
     def resume(self, arrays: dict[str, Any]) -> None:
-        """Go on from a snapshot."""
+        """Go on from a snapshot, whose dual points are checked."""
         self.pool, self._kept = tuple(arrays[name] for name in POOL), None
+        self.problem.check_duals(self.pool)
         self._accelerated, self._record = None, self.problem.record
         self.image = self.problem.examples.image(self.coefficients())
         self.best_image, self.best_pool = self.image, self.pool

@@ -138,8 +138,8 @@ class EnvelopeDescent(BatchDescent):
         return super().snapshot() | {"mu": np.array(self._mu)}
 
     def resume(self, arrays: dict[str, Any]) -> None:
-        """Go on from a snapshot, of this method or another one."""
-        self._mu = float(arrays.get("mu", self._mu))
+        """Go on from a snapshot."""
+        self._mu = float(arrays["mu"])
         super().resume(arrays)
         self.primal = self._point = self.primal._replace(image=arrays["primal"])
 

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -27,7 +26,7 @@ from cornerstep.kernels import multiclass as kernels
 from cornerstep.problems.examples import Examples
 from cornerstep.problems.multiclass import MulticlassProblem
 from cornerstep.problems.rounding import Rounding, peaks
-from cornerstep.problems.sources import NOTHING, Made, Source, blend, made_by
+from cornerstep.problems.sources import NOTHING, Made, Source, blend, later, made_by
 from cornerstep.vectors import FloatArray
 
 FEATURES = 4096  # up to which sums of x_i x_i' are formed
@@ -470,7 +469,9 @@ class LocalRows(HostRows):
     def coefficients(self, state: DualState) -> Any:
         if state.alpha.shape[0]:
             return self.problem.scales[:, None] * state.alpha
-        return None if state.made is None else partial(self.found_again, state.made)
+        if state.made is None:
+            return None
+        return later(self.found_again, state.made, self.problem.digest)
 
 
 def moments_of(matrix: FloatArray, sparse: bool) -> Moments:
