@@ -186,11 +186,11 @@ class ArrayProblem:
         loss.check(n_classes, examples.n)
         self.examples, self.labels, self.n_classes = examples, labels, n_classes
         self.loss, self.scales, self.smoothing = loss, scales, float(smoothing)
-        check_scales(scales)
         xp, data = examples.xp, examples.data
         self.losses = ArrayLoss(loss, xp, data, n_classes)
         # coefficients s_i u_i in units that few digits can hold: a float32, as kernels take it
         largest, least = float(xp.max(scales)), float(xp.min(scales))
+        check_scales(least)
         self.largest = float(np.float32(largest))
         self.unit = float(np.float32(largest * loss.rho[0]))
         self.short = largest == least and loss.rho[0] == loss.rho[-1] and loss.rho.size <= 256

@@ -53,7 +53,7 @@ class MulticlassProblem:
         self.n_classes = n_classes
         self.loss = loss
         self.scales = np.require(scales, dtype=np.float64, requirements=["C", "W"])
-        check_scales(self.scales)
+        check_scales(float(self.scales.min(initial=np.inf)))
         self.smoothing = float(smoothing)
 
     @cached_property

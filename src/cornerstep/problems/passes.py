@@ -246,7 +246,7 @@ class Moments:
             inverse = 1.0 / (1.0 + factor * self.matrix)
         else:
             # a metric serves as well if it is off by as much as T is rounded, and can be inverted
-            size = len(self.matrix) * float(self.xp.linalg.trace(self.matrix))
+            size = self.matrix.shape[0] * float(self.xp.linalg.trace(self.matrix))
             ridge = 1.0 + factor * _ROUNDED * size
             inverse = self.xp.linalg.inv(ridge * self.identity() + factor * self.matrix)
         return lambda images: self._multiply(images, inverse)

@@ -114,9 +114,8 @@ def check_size(reach: Reach) -> None:
         )
 
 
-def check_scales(scales: Any) -> None:
-    """Complain about weights of examples that are too near to 0 for float64."""
-    least = float(scales.min()) if len(scales) else 1.0
+def check_scales(least: float) -> None:
+    """Complain about weights of examples, the least being this, too near to 0 for float64."""
     if not (least == 0.0 or least >= _TINY):
         raise ValueError(
             f"C times sample_weight must be 0 or at least {_TINY:.2g}, got {least:.2g}: make C or "
