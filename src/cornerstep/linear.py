@@ -1,10 +1,15 @@
 """Where dense, sparse and matrix-free data meet: ``A x``, ``A' r`` and ``A[:, J] v`` for each.
 
 Objectives speak to their data through :class:`Matrix` only, so none of them is written twice.
+
+The sizes ``|A| |x|`` of the terms of a product bound its rounding errors.  A LinearOperator has no
+entries to take absolute values of: four times the largest entry of ``A |x|`` stands for them, which
+is a rule and no proof.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,6 +21,9 @@ from cornerstep.vectors import FloatArray, IntArray
 # A product with k of n columns gathers them first; past this share of the columns one product with
 # the whole matrix is cheaper (a gathered entry costs a copy and a multiply-add).
 _GATHER_SHARE = 0.25
+
+_PORTION = 1 << 16  # entries of a dense matrix whose absolute values are taken at a time
+_SIZE_OF_OPERATOR = 4.0  # sizes of an operator's terms, over the largest entry of its product
 
 
 class Matrix:
@@ -58,6 +66,29 @@ class Matrix:
     def transpose_times(self, r: FloatArray) -> FloatArray:
         """``A' r``."""
         return self.data.rmatvec(r) if isinstance(self.data, LinearOperator) else self.data.T @ r
+
+    def sizes(self, x: FloatArray) -> FloatArray:
+        """``|A| |x|``, which bounds the terms of ``A x``; for a LinearOperator see the module."""
+        return self._absolute(self.data, self.times, np.abs(x))
+
+    def transpose_sizes(self, r: FloatArray) -> FloatArray:
+        """``|A|' |r|``."""
+        return self._absolute(self.data.T, self.transpose_times, np.abs(r))
+
+    def _absolute(
+        self, data: Any, product: Callable[[FloatArray], FloatArray], x: FloatArray
+    ) -> FloatArray:
+        if isinstance(self.data, LinearOperator):
+            image = np.asarray(product(x))
+            return np.full(image.size, _SIZE_OF_OPERATOR * float(np.abs(image).max(initial=0.0)))
+        if not self.is_dense:
+            return abs(data) @ x
+        out = np.empty(data.shape[0])
+        rows = max(1, _PORTION // max(1, data.shape[1]))  # a portion stays in the cache
+        for first in range(0, out.size, rows):
+            portion = slice(first, first + rows)
+            out[portion] = np.abs(data[portion]) @ x
+        return out
 
     def combine(self, indices: IntArray | None, values: FloatArray) -> FloatArray:
         """``A[:, indices] values``: a combination of few columns (of all, if indices is None)."""
@@ -116,7 +147,7 @@ class Matrix:
         if isinstance(self.data, LinearOperator):
             return True
         gap = abs(self.data - self.data.T).max() if self.shape[0] else 0.0
-        return bool(gap <= 1e-10 * max(1.0, abs(self.data).max()))
+        return bool(gap <= 1e-10 * abs(self.data).max())
 
 
 def _require_finite(values: FloatArray, name: str) -> None:
