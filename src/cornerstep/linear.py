@@ -69,25 +69,27 @@ class Matrix:
 
     def sizes(self, x: FloatArray) -> FloatArray:
         """``|A| |x|``, which bounds the terms of ``A x``; for a LinearOperator see the module."""
-        return self._absolute(self.data, self.times, np.abs(x))
+        return self._absolute(self.data, self.times, x)
 
     def transpose_sizes(self, r: FloatArray) -> FloatArray:
         """``|A|' |r|``."""
-        return self._absolute(self.data.T, self.transpose_times, np.abs(r))
+        return self._absolute(self.data.T, self.transpose_times, r)
 
     def _absolute(
         self, data: Any, product: Callable[[FloatArray], FloatArray], x: FloatArray
     ) -> FloatArray:
         if isinstance(self.data, LinearOperator):
-            image = np.asarray(product(x))
+            image = np.asarray(product(np.abs(x)))
             return np.full(image.size, _SIZE_OF_OPERATOR * float(np.abs(image).max(initial=0.0)))
         if not self.is_dense:
-            return abs(data) @ x
-        out = np.empty(data.shape[0])
-        rows = max(1, _PORTION // max(1, data.shape[1]))  # a portion stays in the cache
-        for first in range(0, out.size, rows):
-            portion = slice(first, first + rows)
-            out[portion] = np.abs(data[portion]) @ x
+            return abs(data) @ np.abs(x)
+        used = x.nonzero()[0]
+        columns = used if used.size <= _GATHER_SHARE * x.size else np.arange(x.size)
+        out = np.zeros(data.shape[0])
+        portion = max(1, _PORTION // max(1, out.size))
+        for first in range(0, columns.size, portion):  # a copy of the whole may not fit
+            some = columns[first : first + portion]
+            out += np.abs(data.take(some, axis=1)).dot(np.abs(x.take(some)))
         return out
 
     def combine(self, indices: IntArray | None, values: FloatArray) -> FloatArray:
@@ -142,12 +144,12 @@ class Matrix:
         )
         return Matrix(product, "Gram operator", symmetric=True).eigenvalue("LA")
 
-    def is_symmetric(self) -> bool:
-        """Whether the entries are symmetric to rounding (a LinearOperator is taken on trust)."""
+    def asymmetry(self) -> float:
+        """The largest ``|a_ij - a_ji|`` over the largest entry (a LinearOperator is trusted)."""
         if isinstance(self.data, LinearOperator):
-            return True
-        gap = abs(self.data - self.data.T).max() if self.shape[0] else 0.0
-        return bool(gap <= 1e-10 * abs(self.data).max())
+            return 0.0
+        gap = float(abs(self.data - self.data.T).max()) if self.shape[0] else 0.0
+        return gap / float(abs(self.data).max()) if gap else 0.0
 
 
 def _require_finite(values: FloatArray, name: str) -> None:

@@ -255,7 +255,7 @@ def extragradient(
         x=solver.w,
         value=outcome.look.value,
         gap=outcome.look.gap,
-        lower_bound=outcome.lower_bound,
+        lower_bound=outcome.look.value - outcome.look.gap,
         status=outcome.status,
         method="extragradient",
         step="fixed",
