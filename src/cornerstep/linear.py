@@ -9,6 +9,7 @@ is a rule and no proof.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -129,6 +130,13 @@ class Matrix:
         start = np.random.default_rng(0).standard_normal(n)
         value = eigsh(self.data, k=1, which=which, v0=start, return_eigenvectors=False)[0]
         return float(value)
+
+    def norm(self) -> float:
+        """The largest singular value, ``max |A x|`` over ``|x| <= 1``."""
+        if isinstance(self.data, LinearOperator):
+            return math.sqrt(self.gram_norm())
+        largest = float(abs(self.data).max()) or 1.0  # squares of the entries must not underflow
+        return largest * math.sqrt(Matrix(self.data / largest, "A").gram_norm())
 
     def gram_norm(self) -> float:
         """The largest eigenvalue of ``A' A``, by the smaller of the two products."""

@@ -19,8 +19,8 @@ from cornerstep.linear import Matrix, as_vector
 from cornerstep.rounding import EPSILON, sum_error
 from cornerstep.vectors import Direction, FloatArray, IntArray
 
-# Rounding of functions that are known by their answers only, in units of the last place of the sizes
-# of their terms: a rule, chosen above what sums and elementary functions lose, and no proof.
+# Rounding of functions that are known by their answers only, in units of the last place of the
+# sizes of their terms: a rule, above what sums and elementary functions lose, and no proof.
 _ULPS = 16
 
 
@@ -63,8 +63,8 @@ class Objective(Protocol):
     strong convexity, both in the Euclidean norm and None where unknown.  An objective may add
     columns to the trace of a run: ``extra_columns``, their names, and ``extra()``, what they are at
     the time of asking.  One with ``errors(position)`` says how far rounding may have put the value,
-    and each entry of the gradient, of a position that ``at`` computed; :func:`errors_of` guesses for
-    those that do not.
+    and each entry of the gradient, of a position that ``at`` computed; :func:`errors_of` has a rule
+    for those that do not.
     """
 
     @property
@@ -83,8 +83,8 @@ class Objective(Protocol):
 def errors_of(objective: Any, position: Position) -> tuple[float, FloatArray]:
     """Bounds of the rounding errors of the value, and of each entry of the gradient, at a position.
 
-    The objective's own word, or a few units in the last place of ``|f(x)| + <|grad f(x)|, |x|>`` and
-    of the largest entry of the gradient.
+    The objective's own word, or a few units in the last place of ``|f(x)| + <|grad f(x)|, |x|>``
+    and of the largest entry of the gradient.
     """
     errors = getattr(objective, "errors", None)
     if errors is not None:
@@ -210,7 +210,7 @@ class Quadratic:
 
     def errors(self, position: Position) -> tuple[float, FloatArray]:
         """Sums of as many products as x has entries that are not 0, and one term of c each."""
-        terms = np.count_nonzero(position.x) + 3
+        terms = int(np.count_nonzero(position.x)) + 3
         x, linear = np.abs(position.x), np.abs(self.linear)
         if hasattr(self.hessian, "sizes"):
             sizes = self.hessian.sizes(position.x)
@@ -268,10 +268,10 @@ class LeastSquares:
         return _QuadraticPosition(self.hessian, self.linear, x, value, gradient)
 
     def errors(self, position: Position) -> tuple[float, FloatArray]:
-        """Rounding of ``r = Ax - b``, of ``A'r`` and of ``r'r``; r's own goes through A' as well."""
+        """Rounding of ``r = Ax - b``, of ``A'r`` and of ``r'r``; that of r goes through A', too."""
         x, (rows, _) = position.x, self.matrix.shape
         residual = np.abs(self.matrix.times(x) - self.target)
-        terms = np.count_nonzero(x) + 2
+        terms = int(np.count_nonzero(x)) + 2
         error = sum_error(self.matrix.sizes(x) + np.abs(self.target), terms)
         sizes = self.matrix.transpose_sizes(residual)
         gradient = sum_error(sizes, rows + 1) + 2 * self.matrix.transpose_sizes(error)

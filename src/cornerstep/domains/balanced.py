@@ -17,7 +17,7 @@ from cornerstep.domains.base import (
     sum_step,
     within_bounds,
 )
-from cornerstep.domains.selection import spend
+from cornerstep.domains.selection import dearest, spend
 from cornerstep.linear import as_vector
 from cornerstep.rounding import gamma
 from cornerstep.vectors import FloatArray, SparseVector
@@ -124,8 +124,8 @@ class BalancedBox:
 
     def lmo_error(self, gradient: FloatArray, vertex: SparseVector) -> float:
         """Where the sums of a vertex are rounded, some gradient is multiplied by the difference."""
-        size = float(np.abs(gradient[self._caps > 0]).max(initial=0.0))
-        return (gamma(self.size) * self.total + 2 * self._rounding) * size
+        lost = gamma(self.size) * self.total + 2 * self._rounding
+        return dearest(np.abs(gradient), self.cap, lost)
 
     def facial_constant(self, s: int) -> float | None:
         """``s / cap²`` where all caps are equal, else unknown."""

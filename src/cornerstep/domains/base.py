@@ -98,8 +98,8 @@ def ratio_test(x: FloatArray, d: FloatArray, lower: Any, upper: Any) -> float:
 def sum_step(step: float, deviation: float, growth: float, slack: float) -> float:
     """``step``, or what of it keeps ``|deviation + t growth| <= slack``.
 
-    Along a direction of the affine hull a sum does not change, but for rounding; a direction that is
-    itself little more than rounding would carry x out of the domain if it went far.
+    Along a direction of the affine hull a sum does not change, but for rounding; a direction that
+    is itself little more than rounding would carry x out of the domain if it went far.
     """
     if growth == 0:
         return step

@@ -205,7 +205,7 @@ class Polytope:
         return np.maximum(np.maximum(np.abs(self._row_upper), 1.0), terms) * self._row_size
 
     def max_step(self, x: FloatArray, d: FloatArray) -> float:
-        """Ratio test on bounds and rows; a row that rounding alone changes may be left by rounding."""
+        """Ratio test on bounds and rows; a row that only rounding changes may be left by as much."""
         step = ratio_test(x, d, self.lower, self.upper)
         sizes = self._sizes(x)
         count = self.b_ub.size
@@ -244,9 +244,7 @@ class Polytope:
         return float(min(s, self.size)) if self.grid is not None else None
 
 
-def _units(
-    matrix: Any, right: FloatArray, lower: FloatArray, upper: FloatArray
-) -> FloatArray:
+def _units(matrix: Any, right: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:
     """The size of each coordinate: of its bounds, or of what the rows leave it if that is less."""
     bounds = np.maximum(np.abs(lower), np.abs(upper))
     if not (np.isfinite(lower) & np.isfinite(upper)).all():

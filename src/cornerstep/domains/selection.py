@@ -13,8 +13,8 @@ def spend(
     """Solve ``min <keys, v>`` over ``0 <= v <= caps, sum v = min(total, sum caps)``.
 
     Returns positions and amounts of the non-zero entries: smallest keys get their whole cap, at
-    most one entry gets a part.  A part within ``rounding``, the error of ``total``, of nothing or of
-    a whole cap counts as that.  Expected linear time: partition, no sort.
+    most one entry gets a part.  A part within ``rounding``, the error of ``total``, of nothing or
+    of a whole cap counts as that.  Expected linear time: partition, no sort.
     """
     if isinstance(caps, float):
         return _spend_uniform(keys, caps, total, rounding)
@@ -74,3 +74,12 @@ def _spend_weighted(
             amounts[-1] = budget
     spent = amounts > 0
     return chosen[spent], amounts[spent]
+
+
+def dearest(weights: FloatArray, caps: float | FloatArray, total: float) -> float:
+    """``max <weights, v>`` over ``0 <= v <= caps, sum v <= total``, for weights >= 0.
+
+    What an error of the total costs a vertex at most.
+    """
+    chosen, amounts = spend(-weights, caps, total)
+    return float(amounts @ weights[chosen])

@@ -19,7 +19,7 @@ from cornerstep.domains.base import (
     sum_step,
     within_bounds,
 )
-from cornerstep.domains.selection import spend
+from cornerstep.domains.selection import dearest, spend
 from cornerstep.linear import as_vector
 from cornerstep.rounding import gamma
 from cornerstep.vectors import FloatArray, IntArray, SparseVector
@@ -94,6 +94,7 @@ class Simplex:
 
     def project(self, y: FloatArray) -> FloatArray:
         """The nearest point: ``max(y - tau, 0)`` with the tau that makes it sum to radius."""
+        y = y - y.max()  # the same point; what is left of y has the size of the answer
         ordered = np.sort(y)[::-1]
         excess = (ordered.cumsum() - self.radius) / np.arange(1, self.size + 1)
         tau = excess[np.flatnonzero(ordered > excess)[-1]]
@@ -232,14 +233,22 @@ class CappedSimplex:
 
     def lmo_error(self, gradient: FloatArray, vertex: SparseVector) -> float:
         """Where the sum of a vertex is rounded, some gradient is multiplied by the difference."""
-        used = gradient if isinstance(self.cap, float) else gradient[self.cap > 0]
-        return (gamma(self.size) + SNAP) * self.total * float(np.abs(used).max(initial=0.0))
+        return dearest(np.abs(gradient), self.cap, (gamma(self.size) + SNAP) * self.total)
 
     def project(self, y: FloatArray) -> FloatArray:
         """The nearest point: ``clip(y - tau, 0, cap)`` with the tau that makes the sum right."""
         clipped = np.clip(y, 0.0, self.cap)
         if self.at_most and clipped.sum() <= self.total:
             return clipped
+        # Twice: tau is as exact as the largest y, which may be far larger than the answer.
+        out = y - self._threshold(y)
+        out -= self._threshold(out)
+        np.clip(out, 0.0, self.cap, out=out)
+        self.snap(out)
+        return out
+
+    def _threshold(self, y: FloatArray) -> float:
+        """The tau at which ``clip(y - tau, 0, cap)`` sums to total."""
         # The sum is piecewise linear and decreasing in tau, with breaks at y - cap and y.
         breaks = np.sort(np.concatenate([y - self.cap, y]))
         low, high = 0, breaks.size - 1
@@ -251,8 +260,7 @@ class CappedSimplex:
                 high = middle
         ends = breaks[[low, high]]
         sums = [float(np.clip(y - tau, 0.0, self.cap).sum()) for tau in ends]
-        tau = np.interp(-self.total, [-sums[0], -sums[1]], ends)
-        return np.clip(y - tau, 0.0, self.cap)
+        return float(np.interp(-self.total, [-sums[0], -sums[1]], ends))
 
     def facial_constant(self, s: int) -> float | None:
         """``s / cap²`` for the equality with whole caps, ``n + 3s - 3`` for Q_k, else unknown."""

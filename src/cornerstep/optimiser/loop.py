@@ -51,8 +51,8 @@ class Move(NamedTuple):
 class Solver(Protocol):
     """What the loop asks of a solver.
 
-    One with a ``note`` has it shown with its progress; one with ``expired`` is given there a function
-    to ask in long moves: whether the time is up, or somebody has pressed Ctrl-C.
+    One with a ``note`` has it shown with its progress; one with ``expired`` is given there a
+    function to ask in long moves: whether the time is up, or somebody has pressed Ctrl-C.
     """
 
     monotone: bool  # whether moves are meant never to increase the value

@@ -19,8 +19,8 @@ from cornerstep.vectors import Direction, FloatArray, Vector, dense
 # A step this close to the largest one is taken to be it: the blocking constraint becomes tight.
 _BLOCKED = 1 - 1e-9
 
-# Value and gradient are computed anew from the data, and their rounding with them, each time the gap
-# has fallen by this factor: increments prove nothing, and a run that nears rounding has to know.
+# Value and gradient are computed anew from the data, and their rounding with them, each time the
+# gap has fallen by this factor: increments drift, and a run that nears rounding has to know.
 _RENEW = 1e-4
 
 
@@ -160,7 +160,8 @@ class Walk:
         self._promise = -math.inf, position.x  # the best bound of any look, and where it was
         if not self._is_allowed(position.x):
             raise ValueError(
-                f"the starting point of {method.domain!r} must lie in it; its own contains() denies it"
+                f"{method.domain!r} must contain the point that its oracle starts from; its own "
+                "contains() denies it"
             )
 
     @property
@@ -208,8 +209,11 @@ class Walk:
         return Look(value, gap, certified, self._extra(), self._rounding)
 
     def _go_to(self, point: FloatArray) -> bool:
-        """Compute the position at ``point`` from the data, and say yes; or, if that is outside the
-        domain, at the last point that was inside, and say no."""
+        """Compute the position at ``point`` from the data, and say whether it could stay there.
+
+        The one place where answers are checked against the domain's own constraints: the last point
+        that satisfied them takes the place of one that does not.
+        """
         x = point
         if has_oracle(self.method.domain, "snap"):
             x = point.copy()
@@ -224,8 +228,8 @@ class Walk:
     def _prove(self, vertex: Vector) -> Look:
         """The certificate of the current position, which is fresh, and the oracle's answer there.
 
-        ``f(y) >= f(x) + <grad f(x), y - x>`` for all y of the domain.  Added to the gap is what this
-        may be off by: the errors of f(x) and of grad f(x), those of the sum, and of the oracle.
+        ``f(y) >= f(x) + <grad f(x), y - x>`` for all y of the domain.  Added to the gap is what
+        this may be off by: the errors of f(x) and of grad f(x), of the sum, and of the oracle.
         """
         position, domain = self.position, self.method.domain
         value, gradient = position.value, position.gradient
