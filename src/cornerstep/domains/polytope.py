@@ -205,7 +205,7 @@ class Polytope:
         return np.maximum(np.maximum(np.abs(self._row_upper), 1.0), terms) * self._row_size
 
     def max_step(self, x: FloatArray, d: FloatArray) -> float:
-        """Ratio test on bounds and rows; a row that only rounding changes may be left by as much."""
+        """Ratio test on bounds and rows; a row that only rounding changes may be left by that."""
         step = ratio_test(x, d, self.lower, self.upper)
         sizes = self._sizes(x)
         count = self.b_ub.size
