@@ -16,7 +16,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from cornerstep.linear import Matrix, as_vector
-from cornerstep.rounding import EPSILON, sum_error
+from cornerstep.rounding import EPSILON, gamma, sum_error
 from cornerstep.vectors import Direction, FloatArray, IntArray
 
 # Rounding of functions that are known by their answers only, in units of the last place of the
@@ -212,11 +212,11 @@ class Quadratic:
         """Sums of as many products as x has entries that are not 0, and one term of c each."""
         terms = int(np.count_nonzero(position.x)) + 3
         x, linear = np.abs(position.x), np.abs(self.linear)
-        if hasattr(self.hessian, "sizes"):
-            sizes = self.hessian.sizes(position.x)
-        else:
+        if not hasattr(self.hessian, "sizes"):
             largest = float(np.abs(position.gradient - self.linear).max(initial=0.0))
-            sizes = np.full(x.size, _ULPS * largest)
+            gradient = gamma(terms) * (_ULPS * largest + linear)
+            return 2 * float(x @ gradient), gradient
+        sizes = self.hessian.sizes(position.x)
         gradient = sum_error(sizes + linear, terms)
         return float(x @ gradient + sum_error(x @ (sizes + linear), terms)), gradient
 

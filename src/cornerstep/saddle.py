@@ -26,7 +26,7 @@ from cornerstep.linear import Matrix, as_vector
 from cornerstep.optimiser.loop import Callback, Look, Move, Stopping, run
 from cornerstep.optimiser.result import Result
 from cornerstep.optimiser.solver import is_inside
-from cornerstep.rounding import EPSILON, sum_error
+from cornerstep.rounding import EPSILON, TINY, gamma, sum_error
 from cornerstep.vectors import FloatArray
 
 
@@ -254,8 +254,8 @@ def _value_error(
     domain: Any, gradient: FloatArray, errors: FloatArray, own: float, value: float
 ) -> float:
     """Rounding of ``min <gradient, v>`` over the domain plus a sum whose terms sum to ``own``."""
-    errors = errors + sum_error(np.abs(gradient), gradient.size + 4)
-    total = reach(domain, errors, np.zeros(domain.size))
+    errors = errors + gamma(gradient.size + 4) * np.abs(gradient)
+    total = reach(domain, errors, np.zeros(domain.size)) + TINY * domain.size
     if has_oracle(domain, "lmo_error"):
         total += float(domain.lmo_error(gradient, domain.lmo(gradient)))
     return total + float(sum_error(own, domain.size + 4)) + 4 * EPSILON * abs(value)

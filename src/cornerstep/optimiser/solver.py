@@ -13,7 +13,7 @@ from cornerstep.objectives import Objective, Position, Ray, errors_of
 from cornerstep.optimiser.active_set import ActiveSet
 from cornerstep.optimiser.loop import Look, Move, Solver
 from cornerstep.optimiser.steps import StepRule
-from cornerstep.rounding import EPSILON, sum_error
+from cornerstep.rounding import EPSILON, TINY, gamma
 from cornerstep.vectors import Direction, FloatArray, Vector, dense
 
 # A step this close to the largest one is taken to be it: the blocking constraint becomes tight.
@@ -237,9 +237,12 @@ class Walk:
         self._rounding = 0.0
         if self.proves:
             value_error, errors = errors_of(self.objective, position)
-            errors = errors + sum_error(np.abs(gradient), gradient.size + 4)
+            errors = errors + gamma(gradient.size + 4) * np.abs(gradient)
             self._rounding = (
-                value_error + reach(domain, errors, position.x) + 8 * EPSILON * (abs(value) + gap)
+                value_error
+                + reach(domain, errors, position.x)
+                + 8 * EPSILON * (abs(value) + gap)
+                + TINY * int(np.count_nonzero(gradient))  # products that underflow
             )
             if has_oracle(domain, "lmo_error"):
                 self._rounding += float(domain.lmo_error(gradient, vertex))
