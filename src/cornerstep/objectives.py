@@ -268,15 +268,18 @@ class LeastSquares:
         return _QuadraticPosition(self.hessian, self.linear, x, value, gradient)
 
     def errors(self, position: Position) -> tuple[float, FloatArray]:
-        """Rounding of ``r = Ax - b``, of ``A'r`` and of ``r'r``; that of r goes through A', too."""
-        x, (rows, _) = position.x, self.matrix.shape
+        """Rounding of ``r = Ax - b`` (only where it meets r), of ``A'r`` and of ``r'r``.
+
+        Any vector r gives the bound ``f(y) >= <A'r, y> - <r, b> - 1/2 |r|²`` for all y, so ``A'r``
+        need not be the gradient at x: what r is off by, say e, moves the value by ``<r, e>`` only.
+        """
+        x, rows = position.x, self.target.size
         residual = np.abs(self.matrix.times(x) - self.target)
         terms = int(np.count_nonzero(x)) + 2
         error = sum_error(self.matrix.sizes(x) + np.abs(self.target), terms)
-        sizes = self.matrix.transpose_sizes(residual)
-        gradient = sum_error(sizes, rows + 1) + 2 * self.matrix.transpose_sizes(error)
+        gradient = sum_error(self.matrix.transpose_sizes(residual), rows + 1)
         square = 0.5 * float(residual @ residual)
-        return float(error @ (residual + error) + sum_error(square, rows + 2)), gradient
+        return float(error @ (2 * residual + error) + sum_error(square, rows + 2)), gradient
 
     @cached_property
     def lipschitz(self) -> float:
