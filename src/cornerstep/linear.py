@@ -90,7 +90,10 @@ class Matrix:
         portion = max(1, _PORTION // max(1, out.size))
         for first in range(0, columns.size, portion):  # a copy of the whole may not fit
             some = columns[first : first + portion]
-            out += np.abs(data.take(some, axis=1)).dot(np.abs(x.take(some)))
+            if self.symmetric:  # rows are contiguous
+                out += np.abs(x.take(some)).dot(np.abs(data.take(some, axis=0)))
+            else:
+                out += np.abs(data.take(some, axis=1)).dot(np.abs(x.take(some)))
         return out
 
     def combine(self, indices: IntArray | None, values: FloatArray) -> FloatArray:

@@ -112,11 +112,13 @@ def snap_to_bounds(x: FloatArray, lower: Any, upper: Any) -> None:
     A step that ends on one bound may come from near the other, and rounds at the larger of the two
     (at the largest entry of x where a bound is infinite).
     """
-    sizes = np.maximum(np.abs(lower), np.abs(upper))
-    if not np.isfinite(sizes).all():
-        low, high = (np.where(np.isfinite(b), np.abs(b), 0.0) for b in (lower, upper))
-        sizes = np.where(np.isfinite(sizes), sizes, np.maximum(np.maximum(low, high), _largest(x)))
-    rounding = SNAP * sizes
+    if isinstance(lower, float) and isinstance(upper, float):
+        rounding: Any = SNAP * max(abs(lower), abs(upper))
+    else:
+        sizes = np.maximum(np.abs(lower), np.abs(upper))
+        low, high = (np.where(np.isinf(bound), 0.0, np.abs(bound)) for bound in (lower, upper))
+        reached = np.maximum(np.maximum(low, high), np.abs(x).max(initial=0.0))
+        rounding = SNAP * np.where(np.isinf(sizes), reached, sizes)
     np.copyto(x, lower, where=x <= lower + rounding)
     np.copyto(x, upper, where=x >= upper - rounding)
 
@@ -160,10 +162,6 @@ def reach(domain: Any, weights: FloatArray, x: FloatArray) -> float:
 def reach_of_nonnegative(domain: Any, weights: FloatArray, x: FloatArray) -> float:
     """The same where all points are >= 0: ``<weights, x> + max <weights, v>``."""
     return float(weights @ x) + float(domain.lmo(-weights) @ weights)
-
-
-def _largest(x: FloatArray) -> float:
-    return float(np.abs(x).max(initial=0.0))
 
 
 def require_positive(value: Any, name: str) -> float:

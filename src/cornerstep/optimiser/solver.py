@@ -21,7 +21,7 @@ _BLOCKED = 1 - 1e-9
 
 # Value and gradient are computed anew from the data, and their rounding with them, each time the
 # gap has fallen by this factor: increments drift, and a run that nears rounding has to know.
-_RENEW = 1e-4
+_RENEW = 1e-6
 
 
 class Proposal(NamedTuple):
@@ -203,10 +203,11 @@ class Walk:
 
     def _look(self, gap: float, certified: bool = True) -> Look:
         """The look of a gap that was found by increments, with the rounding last known."""
-        value, gap = self.position.value, max(gap, 0.0) + self._rounding
+        position, rounding = self.position, self._rounding
+        value, gap = position.value, max(gap, 0.0) + rounding
         if certified and value - gap > self._promise[0]:
-            self._promise = value - gap, self.position.x
-        return Look(value, gap, certified, self._extra(), self._rounding)
+            self._promise = value - gap, position.x
+        return Look(value, gap, certified, self._extra(), rounding)
 
     def _go_to(self, point: FloatArray) -> bool:
         """Compute the position at ``point`` from the data, and say whether it could stay there.
@@ -277,12 +278,11 @@ class FrankWolfeSolver(Walk):
         if not self._is_finite():
             return Look(self.position.value, math.nan)
         proposal = self._proposed()
-        if proposal.certified:
-            if self._renew_below == 0:
-                self._renew_below = _RENEW * proposal.gap
-            if proposal.gap < self._renew_below:
-                self._renew_below = _RENEW * proposal.gap
-                return self.certify(self.point)
+        if proposal.gap < self._renew_below and proposal.certified:
+            self._renew_below = _RENEW * proposal.gap
+            return self.certify(self.point)
+        if self._renew_below == 0:
+            self._renew_below = _RENEW * proposal.gap
         return self._look(proposal.gap, proposal.certified)
 
     def _proposed(self) -> Proposal:
