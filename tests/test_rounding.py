@@ -378,6 +378,19 @@ def test_saddle_points_hold_at_every_scale() -> None:
         assert dual.contains(result.dual, 1e-12)
 
 
+@pytest.mark.parametrize("scale", [1.0, 1e10, 1e40])
+def test_projections_from_afar_are_inside(scale: float) -> None:
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        judge, y = _capped(rng, 1.0, "caps"), scale * rng.standard_normal(8)
+        x = judge.domain.project(y[: judge.domain.size])
+        assert judge.violation(x.astype(LONG)) <= 1e-14
+        near = Simplex(8).project(y)
+        assert Simplex(8).contains(near, 1e-14)
+        best = dense(judge.domain.lmo(-y[: judge.domain.size]))  # its limit as y goes far
+        assert scale < 1e10 or np.abs(x - best).max() <= 1e-6
+
+
 def _endless() -> Any:
     """A fully corrective run whose inner problem takes its 10,000 steps each time."""
     rng = np.random.default_rng(0)

@@ -240,16 +240,20 @@ class CappedSimplex:
         clipped = np.clip(y, 0.0, self.cap)
         if self.at_most and clipped.sum() <= self.total:
             return clipped
-        # Twice: tau is as exact as the largest y, which may be far larger than the answer.
-        out = y - self._threshold(y)
-        out -= self._threshold(out)
-        np.clip(out, 0.0, self.cap, out=out)
+        # After a shift: tau is as exact as y, which may be far larger than the caps.
+        y = y - self._breaks_around_total(y)[1]
+        ends = self._breaks_around_total(y)
+        sums = [float(np.clip(y - tau, 0.0, self.cap).sum()) for tau in ends]
+        tau = np.interp(-self.total, [-sums[0], -sums[1]], ends)
+        out = np.clip(y - tau, 0.0, self.cap)
         self.snap(out)
         return out
 
-    def _threshold(self, y: FloatArray) -> float:
-        """The tau at which ``clip(y - tau, 0, cap)`` sums to total."""
-        # The sum is piecewise linear and decreasing in tau, with breaks at y - cap and y.
+    def _breaks_around_total(self, y: FloatArray) -> FloatArray:
+        """The two neighbouring breaks between which ``clip(y - tau, 0, cap)`` sums to total.
+
+        The sum is piecewise linear and decreasing in tau, with breaks at ``y - cap`` and ``y``.
+        """
         breaks = np.sort(np.concatenate([y - self.cap, y]))
         low, high = 0, breaks.size - 1
         while high - low > 1:
@@ -258,9 +262,7 @@ class CappedSimplex:
                 low = middle
             else:
                 high = middle
-        ends = breaks[[low, high]]
-        sums = [float(np.clip(y - tau, 0.0, self.cap).sum()) for tau in ends]
-        return float(np.interp(-self.total, [-sums[0], -sums[1]], ends))
+        return breaks[[low, high]]
 
     def facial_constant(self, s: int) -> float | None:
         """``s / cap²`` for the equality with whole caps, ``n + 3s - 3`` for Q_k, else unknown."""
