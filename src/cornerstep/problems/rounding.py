@@ -7,9 +7,9 @@ over the classes, all of it is of the size
 
 ``T = R sum_i s_i (2 sum_k |x_ik| p_k + |Delta_i|)``,
 
-and in float64 a sum of N terms, in whatever order, is off by at most ``N u`` times the sum of their
-sizes, ``u = 2^-53`` (Higham, *Accuracy and Stability of Numerical Algorithms*, section 3.1).  T is
-linear in p: one pass over the examples gives its coefficients, once for all weights.
+and in float64 a sum of N terms, in whatever order, is off by at most ``gamma(N)`` times the sum of
+their sizes (:mod:`cornerstep.rounding`).  T is linear in p: one pass over the examples gives its
+coefficients, once for all weights.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cornerstep.optimiser.loop import Look
+from cornerstep.rounding import sum_error
 from cornerstep.vectors import FloatArray
 
-UNIT = 2.0**-53
-_LEAST = 2.0**-1074  # what an operation near 0 may be off by
+_UP = 1.0 + 2.0**-40  # the bound is rounded itself
 _LARGEST = 1e150  # of numbers whose squares are summed up
 _TINY = 2.0**-1000  # of the weights of examples
 _OTHERS = 64  # operations on a number beside those on long sums, which are pairwise
@@ -77,13 +77,9 @@ class Reach(NamedTuple):
             return 2.0 * self.total * float(self.features @ peaks)
 
     def _rounding(self, terms: float, further: int) -> float:
-        if terms == 0.0:
-            return 0.0
-        operations = self.longest + _OTHERS + further
-        share = operations * UNIT
-        if not (share < 0.5 and terms < math.inf):
-            return math.inf
-        return share / (1.0 - share) * terms + operations * self.features.size * _LEAST
+        if not 0.0 < terms < math.inf:
+            return terms
+        return float(sum_error(terms, self.longest + _OTHERS + further)) * _UP
 
 
 class Rounding(NamedTuple):
