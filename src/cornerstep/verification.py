@@ -30,15 +30,13 @@ from cornerstep.certificates import Certificate, certificate
 from cornerstep.estimators.targets import example_weights
 from cornerstep.streaming import as_rows, labels_of
 from cornerstep.vectors import FloatArray, IntArray
+from cornerstep.verification_claims import Recomputed, check_claims, check_classes, compare
 from cornerstep.verification_multiclass import (
     FEASIBLE,
     kernel_product,
     multiclass,
     require_rows,
 )
-
-_ROUNDING = 1e-6  # by how much, relative to the value, the numbers of a model may be off
-
 
 @dataclass(frozen=True)
 class Verification:
@@ -115,45 +113,32 @@ def certify(estimator: Any, X: Any, y: Any = None, sample_weight: Any = None) ->
         given = {k: to_numpy(v) for k, v in vars(estimator).items() if is_foreign(v)}
         vars(estimator).update(given)
     problems: list[str] = []
+    check_claims(estimator, claimed, problems)
     if name == "StructuredSVC":
         if sample_weight is not None:
             raise ValueError("sample_weight must be None for StructuredSVC")
-        values, bounds, how = _structured(estimator, X, y, claimed)
+        found = _structured(estimator, X, y, claimed)
     elif name in _CHECKS:
-        linear = name == "MulticlassSVC" and estimator.kernel == "linear"
+        linear = name == "MulticlassSVC" and hasattr(estimator, "coef_")
         rows = as_rows(X) if linear else None
         if rows is not None:
             X, y = rows, labels_of(rows, y)
         else:
             X = sp.csr_array(X) if sp.issparse(X) else np.asarray(X)
             X = X if linear and X.dtype.kind == "f" else X.astype(np.float64)
+        check_classes(estimator, y, problems)
         labels = _labels(estimator, y)
         if X.shape[0] != labels.size:
             raise ValueError(f"X and y must be as many, got {X.shape[0]} and {labels.size}")
         weights = example_weights(
             labels, labels, estimator.classes_, sample_weight, estimator.class_weight
         )
-        values, bounds, how = _CHECKS[name](estimator, X, labels, weights, problems)
+        found = _CHECKS[name](estimator, X, labels, weights, problems)
     else:
         known = ", ".join([*_CHECKS, "StructuredSVC"])
         raise ValueError(f"estimator must be one of {known}, got {name}")
-    _compare(claimed, values, bounds, problems)
-    return Verification(claimed, values, bounds, tuple(problems), how)
-
-
-def _compare(claimed: Certificate, values: Any, bounds: Any, problems: list[str]) -> None:
-    slack = _ROUNDING * np.maximum(np.abs(claimed.values), np.abs(values)) + 1e-12
-    sign = -1.0 if claimed.quantity == "soft margin" else 1.0
-    for k, name in enumerate(claimed.names):
-        which = f" of the machine {name!r}" if name else ""
-        worse = sign * (values[k] - claimed.values[k])
-        if not worse <= slack[k]:
-            problems.append(
-                f"the {claimed.quantity}{which} is {values[k]:.9g}, not {claimed.values[k]:.9g}"
-            )
-        gap = sign * (values[k] - bounds[k])
-        if not gap <= claimed.gaps[k] + 2 * slack[k]:
-            problems.append(f"the gap{which} is {gap:.3g}, not {claimed.gaps[k]:.3g}")
+    compare(claimed, found, problems)
+    return Verification(claimed, found.values, found.bounds, tuple(problems), found.how)
 
 
 def _labels(estimator: Any, y: Any) -> IntArray:

@@ -15,7 +15,7 @@ from sklearn.utils.validation import validate_data
 
 from cornerstep.arrays import device_errors, is_foreign
 from cornerstep.display import ClassifierDisplay
-from cornerstep.estimators.kernels import gamma_value
+from cornerstep.estimators.kernels import Kernel, gamma_value
 from cornerstep.estimators.multiclass_input import (
     check_parameters,
     given_loss,
@@ -236,7 +236,7 @@ class MulticlassSVC(MulticlassScores, ClassifierDisplay, ClassifierMixin, BaseEs
             self,
             X,
             y,
-            accept_sparse=self._accept_sparse(),
+            accept_sparse=self._accepts(self.kernel),
             dtype=[np.float64, np.float32],
             order="C",
         )
@@ -261,15 +261,17 @@ class MulticlassSVC(MulticlassScores, ClassifierDisplay, ClassifierMixin, BaseEs
             if self.fit_intercept:
                 rows = with_constant(rows, self.intercept_scaling)
             return Examples(rows, sweeps=self.solver in ("auto", "block"))
-        self._gamma = 1.0
+        gamma = 1.0
         if self.kernel == "precomputed":
             if X.shape[0] != X.shape[1]:
                 raise ValueError(f"X must be a square kernel matrix, got shape {X.shape}")
             rows = X[np.ix_(used, used)]
         elif not callable(self.kernel):
-            self._gamma = gamma_value(self.gamma, X)
-        matrix, self.kernel_shift_ = self._kernel().training_matrix(rows)
-        return KernelExamples(matrix + self._constant())
+            gamma = gamma_value(self.gamma, X)
+        self._kernel_fit = self.kernel, gamma, self.degree, self.coef0
+        self._constant_fit = self._constant()
+        matrix, self.kernel_shift_ = Kernel(*self._kernel_fit).training_matrix(rows)
+        return KernelExamples(matrix + self._constant_fit)
 
     @property
     def dual_coef_(self) -> Any:
@@ -305,7 +307,8 @@ class MulticlassSVC(MulticlassScores, ClassifierDisplay, ClassifierMixin, BaseEs
         for name in ("coef_", "intercept_", "support_", "_support_rows", "_machine"):
             self.__dict__.pop(name, None)  # of an earlier fit with another kernel
         if self.kernel == "linear":
-            self.__dict__.pop("kernel_shift_", None)
+            for name in ("kernel_shift_", "_kernel_fit", "_constant_fit"):
+                self.__dict__.pop(name, None)
         weights = problem.examples.weights(solver.weights_image())
         if weights is None:
             machine = sp.csr_array(solver.weights_coefficients())
