@@ -17,7 +17,6 @@ from __future__ import annotations
 import copy
 import warnings
 from dataclasses import dataclass
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -30,9 +29,9 @@ from cornerstep.certificates import Certificate, certificate
 from cornerstep.estimators.targets import example_weights
 from cornerstep.streaming import as_rows, labels_of
 from cornerstep.vectors import FloatArray, IntArray
+from cornerstep.verification_kernel import reduced_hull
 from cornerstep.verification_multiclass import (
     FEASIBLE,
-    kernel_product,
     multiclass,
     require_rows,
 )
@@ -133,7 +132,7 @@ def certify(estimator: Any, X: Any, y: Any = None, sample_weight: Any = None) ->
         weights = example_weights(
             labels, labels, estimator.classes_, sample_weight, estimator.class_weight
         )
-        values, bounds, how = _CHECKS[name](estimator, X, labels, weights, problems)
+        values, bounds, *_, how = _CHECKS[name](estimator, X, labels, weights, problems)
     else:
         known = ", ".join([*_CHECKS, "StructuredSVC"])
         raise ValueError(f"estimator must be one of {known}, got {name}")
@@ -162,62 +161,6 @@ def _labels(estimator: Any, y: Any) -> IntArray:
     if not known.all():
         raise ValueError(f"y has the label {y[~known][0]!r}, which the model does not know")
     return np.searchsorted(estimator.classes_, y)
-
-
-def _reduced_hull(
-    clf: Any, X: Any, labels: IntArray, weights: FloatArray, problems: list[str]
-) -> tuple[FloatArray, FloatArray, str]:
-    require_rows(clf._shape_fit[0], labels.size)
-    m = clf.classes_.size
-    Cs, Ks = np.atleast_1d(clf.C_), np.atleast_1d(clf.K_)
-    values, bounds = [], []
-    for k, (i, j) in enumerate(combinations(range(m), 2)):
-        first, second = (j, i) if m == 2 else (i, j)
-        used = ((labels == first) | (labels == second)) & (weights > 0)
-        signs = np.where(labels[used] == first, 1.0, -1.0)
-        caps = weights[used]
-        whole = np.zeros(labels.size)
-        whole[clf.support_] = clf._machines[k] / Cs[k]
-        beta = whole[used]
-        a = signs * beta
-        gradient = signs * kernel_product(clf, X, used, beta[:, None])[:, 0]
-        if clf.C is not None:
-            gradient -= 1.0 / clf.C
-        slack = FEASIBLE * max(1.0, float(caps.max()))
-        sums = [float(a[signs == sign].sum()) for sign in (1, -1)]
-        wanted = [Ks[k]] * 2 if clf.C is None else [sums[0]] * 2
-        if (
-            (a < -slack).any()
-            or (a > caps + slack).any()
-            or not np.allclose(sums, wanted, rtol=1e-6)
-        ):
-            problems.append(f"the dual point of the machine {k} lies outside its domain")
-        linear = 0.0 if clf.C is None else -float(a.sum()) / clf.C
-        values.append(0.5 * (float(a @ gradient) + linear))
-        best = _best_vertex(gradient, signs, caps, None if clf.C is not None else float(Ks[k]))
-        bounds.append(values[-1] - max(float(a @ gradient) - best, 0.0))
-    return np.array(values), np.array(bounds), "the best vertex of the domain, by sorting"
-
-
-def _best_vertex(
-    gradient: FloatArray, signs: FloatArray, caps: FloatArray, K: float | None
-) -> float:
-    """``min <g, a>`` over ``0 <= a <= caps``: the sum of each class K, or the two sums equal."""
-    costs, amounts = [], []
-    for sign in (1, -1):
-        part = np.argsort(gradient[signs == sign], kind="stable")
-        sorted_caps = caps[signs == sign][part]
-        amounts.append(np.concatenate([[0.0], np.cumsum(sorted_caps)]))
-        costs.append(
-            np.concatenate([[0.0], np.cumsum(sorted_caps * gradient[signs == sign][part])])
-        )
-    if K is not None:
-        return sum(float(np.interp(K, x, c)) for x, c in zip(amounts, costs, strict=True))
-    # the cost of filling each class to the same sum is convex and piecewise linear in the sum
-    knots = np.unique(np.concatenate(amounts))
-    knots = knots[knots <= min(amounts[0][-1], amounts[1][-1])]
-    total = sum(np.interp(knots, x, c) for x, c in zip(amounts, costs, strict=True))
-    return float(np.min(total))
 
 
 def _boosting(
@@ -281,8 +224,8 @@ def _structured(
     return np.array([value]), np.array([again.dual_objective_]), how
 
 
-_CHECKS = {
+_CHECKS: dict[str, Any] = {
     "MulticlassSVC": multiclass,
-    "ReducedHullSVC": _reduced_hull,
+    "ReducedHullSVC": reduced_hull,
     "SoftMarginBoostingClassifier": _boosting,
 }

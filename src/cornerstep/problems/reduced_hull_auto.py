@@ -68,6 +68,7 @@ class WorkingSetDescent:
         self.growing = problem.is_short(beta)
         self._slim_support = _SLIM_SUPPORT * 2 * problem.width if self.growing else 0.0
         self._failures = 0
+        self._rounds_left = problem.n  # in which hulls may grow: then they are filled up
         self._damping = DAMPING[0]
 
     def _go_to(self, beta: FloatArray) -> None:
@@ -88,8 +89,7 @@ class WorkingSetDescent:
         extra = self.columns.evaluations, self.support
         if self.growing:
             return Look(value, np.inf, certified=False, extra=extra)
-        gap = problem.gap(self.beta, self.gradient)
-        return Look(value, max(gap, 0.0), extra=extra)
+        return problem.look(self.beta, self.gradient, extra)
 
     def _is_coarse(self) -> bool:
         return self.columns.precision is np.float32
@@ -97,13 +97,13 @@ class WorkingSetDescent:
     def certify(self, point: FloatArray) -> Look:
         """Gradient, value and gap in float64; float32 columns may fall short once.
 
-        Hulls that were stopped while they grew are filled up first.
+        Hulls that were stopped while they grew are filled up first, and sums are put right.
         """
         if self.growing:
             point = self.problem.filled(point, self.gradient)
             self.growing = False
-        self._go_to(point)
-        self.gradient = self.problem.gradient(point)
+        self._go_to(self.problem.balanced(point))
+        self.gradient = self.problem.gradient(self.beta)
         self._failures += 1
         if self._failures >= _FAILURES and self._is_coarse():
             self.columns.use_double()
@@ -160,7 +160,8 @@ class WorkingSetDescent:
             least_idle(self.beta, self.gradient, part.start, part.stop, sign, most)
             for part, sign in zip(problem.classes, (1.0, -1.0), strict=True)
         ]
-        if min(some.size for some in newcomers) == 0:
+        self._rounds_left -= 1
+        if min(some.size for some in newcomers) == 0 or self._rounds_left < 0:
             beta = problem.filled(self.beta, self.gradient)
             return beta, (beta != self.beta).nonzero()[0]
         joined = np.concatenate(newcomers)
@@ -185,6 +186,13 @@ class WorkingSetDescent:
 
 
 def rounding(problem: ReducedHullProblem, beta: FloatArray) -> float:
-    """About what rounding kernel entries to float32 does to the gap at ``beta``."""
+    """About what rounding kernel entries to float32 does to the gap at ``beta``.
+
+    Infinite where the entries leave the range of float32.
+    """
+    single = np.finfo(np.float32)
+    largest = float(problem.columns.kernel.sizes.max()) ** 2
+    if not single.tiny / single.eps < largest < single.max * single.eps:
+        return np.inf
     spread = float(np.linalg.norm(beta)) / max(float(np.abs(beta).sum()), 1e-300)
-    return float(np.finfo(np.float32).eps) / 2 * spread * problem.scale(beta)
+    return float(single.eps) / 2 * spread * problem.size(beta)
