@@ -2,8 +2,8 @@
 
 What the model says of each machine follows from its coefficients, the data and the parameters: the
 dual point ``a = coefficients / C_``, its gradient ``Qa`` by blocks of the kernel matrix, the value
-``1/2 a'Qa (- 1'a / C)`` and the best vertex of the domain by sorting.  ``C_`` and ``intercept_``
-follow from the thresholds of the gradient: intervals, as wide as rounding and the data leave them.
+``1/2 a'Qa (- 1'a / C)`` and the thresholds of the gradient by sorting, from which the gap follows.
+So do ``C_`` and ``intercept_``: intervals, as wide as rounding and the data leave them.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def reduced_hull(
     """
     require_rows(clf._shape_fit[0], labels.size)
     machines = pairs_of(clf.classes_.size)
-    how = "the best vertex of the domain, by sorting"
+    how = "the best vertex of the domain, by sorting gradients"
     kernel = _kernel(clf, X, problems)
     if not (_is_whole(clf, X, labels, problems) and _is_posed(clf, problems)):
         nothing = np.full(len(machines), np.nan)
@@ -160,10 +160,10 @@ def _machine(
         problems.append(f"the dual point{which} lies outside its domain")
     gradient = _product(problem, beta) + problem.linear
     look = problem.look(beta, gradient)
-    signed = problem.signs * gradient
-    best = _best_vertex(signed, problem.signs, problem.caps, problem.K)
     value = 0.5 * float(beta @ gradient + beta @ problem.linear)
-    bound = value - max(float(beta @ gradient) - best, 0.0)
+    bound = value - _gap(problem, beta, gradient)
+    if problem.C is None:  # a distance is no less than 0
+        bound = min(max(bound, 0.0), value)
     total = float(np.abs(beta).sum())
     _expect(problems, f"K_{which}", claims.K, total / 2)
     _expect(problems, f"nu_{which}", claims.nu, total / problem.weight)
@@ -176,6 +176,31 @@ def _machine(
     _check_thresholds(pair, X, claims, beta, gradient, errors, which, problems)
     # both ways of summing up are off by their rounding
     return value, bound, 2 * look.rounding
+
+
+def _gap(problem: ReducedHullProblem, beta: FloatArray, gradient: FloatArray) -> float:
+    """``max <h, b - v>`` over the domain: the least, over t for each sum, of the dual function
+
+    ``sum of max (h_i - t) (b_i - v_i)`` over the box.  It is convex in t, least where t is one of
+    the h_i, and no term is negative: vertices of huge caps would be rounded relative to these.
+    """
+    total = 0.0
+    for part, ends in zip(problem.sums, problem.threshold_ranges(gradient), strict=True):
+        h, down, up = (v[part] for v in (gradient, beta - problem.lower, beta - problem.upper))
+
+        def excess(t: float, h: Any = h, down: Any = down, up: Any = up) -> float:
+            return float(np.maximum((h - t) * down, (h - t) * up).sum())
+
+        choices = np.unique(h)
+        low, high = 0, choices.size - 1
+        while low < high:
+            middle = (low + high) // 2
+            if excess(choices[middle]) <= excess(choices[middle + 1]):
+                high = middle
+            else:
+                low = middle + 1
+        total += min(excess(t) for t in (choices[low], *ends))
+    return total
 
 
 def _is_feasible(problem: ReducedHullProblem, beta: FloatArray) -> bool:
@@ -214,20 +239,25 @@ def _check_thresholds(
         _expect(problems, f"C_{which}", claims.C, problem.C)
     else:
         narrow, wide = ends[0][0] - ends[1][1], ends[0][1] - ends[1][0]
-        spread = float(np.ptp(gradient))
-        if wide > 0:
-            # where the classes may not be apart the range of the gradient takes over
-            low = 2.0 / (wide if narrow > 0 else max(wide, spread))
-            _expect(problems, f"C_{which}", claims.C, low, 2.0 / narrow if narrow > 0 else np.inf)
-        else:
-            _expect(problems, f"C_{which}", claims.C, 2.0 / (spread or 1.0))
+        low, high = 2.0 / wide if wide > 0 else np.inf, 2.0 / narrow if narrow > 0 else np.inf
+        if narrow <= 0:  # perhaps not apart: the range of the gradient takes over, or 1
+            spread, off = float(np.ptp(gradient)), 2 * float(errors.max())
+            low = min(low, 2.0 / (spread + off))
+            if wide <= 0:
+                high = 2.0 / (spread - off) if spread > off else np.inf
+            low = low if spread > off else min(low, 2.0)
+        _expect(problems, f"C_{which}", claims.C, low, high)
     moved = 0.0
     if pair.middle is not None:
         used = np.flatnonzero(beta)
         rows = centred(X[pair.examples[used]], pair.middle)
-        terms = (claims.coefficients[used] @ rows) * pair.middle
+        coefficients = claims.coefficients[used]
+        terms = (coefficients @ rows) * pair.middle
         moved = float(terms.sum())
         away = _CLOSE * float(np.abs(terms).sum())
+        away += (
+            (sum(rows.shape) + 4) * UNIT * float(abs(coefficients) @ abs(rows) @ abs(pair.middle))
+        )
     else:
         away = 0.0
     middle = [sum(end[side] for end in ends) / len(ends) for side in (0, 1)]
@@ -247,24 +277,3 @@ def _expect(
     )
     if not low - slack <= claimed <= high + slack:
         problems.append(f"{name} is {claimed:.9g}, not {0.5 * (low + high):.9g}")
-
-
-def _best_vertex(
-    gradient: FloatArray, signs: FloatArray, caps: FloatArray, K: float | None
-) -> float:
-    """``min <g, a>`` over ``0 <= a <= caps``: the sum of each class K, or the two sums equal."""
-    costs, amounts = [], []
-    for sign in (1, -1):
-        part = np.argsort(gradient[signs == sign], kind="stable")
-        sorted_caps = caps[signs == sign][part]
-        amounts.append(np.concatenate([[0.0], np.cumsum(sorted_caps)]))
-        costs.append(
-            np.concatenate([[0.0], np.cumsum(sorted_caps * gradient[signs == sign][part])])
-        )
-    if K is not None:
-        return sum(float(np.interp(K, x, c)) for x, c in zip(amounts, costs, strict=True))
-    # the cost of filling each class to the same sum is convex and piecewise linear in the sum
-    knots = np.unique(np.concatenate(amounts))
-    knots = knots[knots <= min(amounts[0][-1], amounts[1][-1])]
-    total = sum(np.interp(knots, x, c) for x, c in zip(amounts, costs, strict=True))
-    return float(np.min(total))

@@ -202,8 +202,8 @@ def two_coordinate_descent(K, beta, gradient, lower, upper, split, tol, max_iter
         step = min(room_i, room_j)
         if curvature * step > slope:
             step = slope / curvature
-        beta[i] = upper[i] if step >= room_i else beta[i] + step
-        beta[j] = lower[j] if step >= room_j else beta[j] - step
+        beta[i] = upper[i] if step >= room_i else min(beta[i] + step, upper[i])
+        beta[j] = lower[j] if step >= room_j else max(beta[j] - step, lower[j])
         for k in (i, j):
             rising[k] = 0.0 if beta[k] < upper[k] else np.inf
             falling[k] = 0.0 if beta[k] > lower[k] else np.inf

@@ -32,6 +32,7 @@ _SHARED = 2**19  # entries of a block from which on several threads compute it
 _DEAR = 64  # features from which on to compute an entry costs more than to move it
 _DENSE_SHARE, _DENSE_BYTES = 0.02, 2**29  # sparse examples this full and small are made dense
 _CANCELLED = 2.0**-36  # errors of exponents from which on they are computed from differences
+_LEAST = 1e-300  # the size of examples that are not 0: it tells them from those that are
 _VANISHED = -746.0  # exponents below it make an exponential of 0
 
 
@@ -113,24 +114,24 @@ class InnerProductKernel:
         else:
             X = np.asarray(X, dtype=np.float64)
         rows = centred(X, centre(X)) if name == "rbf" else X
-        with np.errstate(over="ignore"):
-            squares = _squares(rows)
-        self._bound(squares, X.shape[1])
+        norms = _norms(rows)
+        self._bound(norms, X.shape[1])
         self._given: Any = None
         if not 2 * self._exponents.max(initial=0.0) <= _CANCELLED:
             self._given = X
             if sp.issparse(X):
                 X.sum_duplicates()
         self._factors: dict[Precision, Any] = {
-            np.float64: self._laid_out(self._extended(rows, squares))
+            np.float64: self._laid_out(self._extended(rows, norms))
         }
 
-    def _bound(self, squares: FloatArray, d: int) -> None:
-        """Bounds from ``|x|²``: a product of d terms is off by (d + 1) units of ``|x| |z|``."""
+    def _bound(self, norms: FloatArray, d: int) -> None:
+        """Bounds from ``|x|``: a product of d terms is off by (d + 1) units of ``|x| |z|``."""
         self._share, self._exponents = (d + 6) * UNIT, np.zeros(self.n)
         with np.errstate(over="ignore"):
+            squares = norms**2
             if self.name == "linear":
-                self.sizes = np.sqrt(squares)
+                self.sizes = norms
             elif self.name == "poly":
                 self.sizes = (self.gamma * squares + abs(self.coef0)) ** (self.degree / 2)
                 self._share *= self.degree + 1
@@ -140,6 +141,7 @@ class InnerProductKernel:
                 self.sizes = np.ones(self.n)
                 # of the exponent, for either row: norms, their product, and centred rows
                 self._exponents = (3 * d + 16) * UNIT * (self.gamma * squares)
+        self.sizes = np.maximum(self.sizes, np.where(norms > 0, _LEAST, 0.0))
 
     def errors(self, amounts: FloatArray) -> FloatArray:
         """What the rounding of entries does to the rows of ``K a`` for ``|a| = amounts``."""
@@ -148,11 +150,12 @@ class InnerProductKernel:
             out += float(amounts.sum()) * self._exponents + float(amounts @ self._exponents)
         return out  # from differences exponents -t are off by t (d + 3) units, and t exp(-t) < 1
 
-    def _extended(self, rows: Any, squares: FloatArray) -> Any:
+    def _extended(self, rows: Any, norms: FloatArray) -> Any:
         """Left factors: the rows, for 'rbf' with ``|x|²`` and 1 behind them."""
         if self.name != "rbf":
             return rows
-        behind = np.column_stack([squares, np.ones(self.n)])
+        with np.errstate(over="ignore"):
+            behind = np.column_stack([norms**2, np.ones(self.n)])
         return sp.hstack([rows, behind], "csr") if sp.issparse(rows) else np.hstack([rows, behind])
 
     def _laid_out(self, left: Any) -> Any:
@@ -247,11 +250,14 @@ class InnerProductKernel:
                 np.tanh(products, out=products)
 
 
-def _squares(X: Any) -> FloatArray:
-    """``|x|²`` of each row."""
+def _norms(X: Any) -> FloatArray:
+    """``|x|`` of each row, also where squares leave the range of float64."""
+    scale = float(abs(X).max()) if X.shape[1] else 0.0
+    if not (scale == 0 or 1e-100 < scale < 1e100):
+        return scale * _norms(X / scale)
     if sp.issparse(X):
-        return np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel()
-    return np.einsum("ij,ij->i", X, X)
+        return np.sqrt(np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel())
+    return np.sqrt(np.einsum("ij,ij->i", X, X))
 
 
 def kernel_matrix(

@@ -38,6 +38,7 @@ _ROUNDING = 1e-12  # of a sum, relative
 _SMALLEST = float(np.finfo(np.float64).tiny)  # products below it are rounded absolutely
 _PAIRWISE = 24  # roundings of a sum of NumPy, beside one each time it halves the terms
 _LARGEST = 1e300  # values up to it leave room for sums
+_LEAST = 1e-140  # and kernel values down to its square leave room for errors
 _CORRECTIONS = 8  # coordinates that take up what a sum is off by
 
 
@@ -199,7 +200,7 @@ class ReducedHullProblem:
                 k = int((free if free.any() else room).argmax())
                 if missing == 0 or room[k] == 0:
                     break
-                b[k] += math.copysign(min(abs(missing), room[k]), missing)
+                b[k] = min(max(b[k] + missing, lower[k]), upper[k])
         return out
 
     def check_range(self) -> None:
@@ -212,11 +213,12 @@ class ReducedHullProblem:
         """
         sizes = self.columns.kernel.sizes
         with np.errstate(over="ignore", invalid="ignore"):
-            largest = float(self.caps @ sizes) ** 2 if np.isfinite(sizes).all() else np.inf
-        if not largest < _LARGEST:
+            largest = np.square(self.caps @ sizes)
+        is_small = 0 < float(sizes.max()) < _LEAST
+        if is_small or not largest < _LARGEST:
             raise ValueError(
-                "X or the kernel's parameters are too large for float64: kernel values reach "
-                f"{float(sizes.max()):.3g}², weights {float(self.caps.max()):.3g}; scale X"
+                f"X, or a parameter of the kernel, is too {'small' if is_small else 'large'}: kernel "
+                "values times weights leave the range of float64; scale X"
             )
         if self.C is not None and not float(self.caps.sum()) / self.C < _LARGEST:
             raise ValueError(f"C must be larger for weights like these, got {self.C!r}")

@@ -171,7 +171,8 @@ class WorkingSetDescent:
         beta = self.beta.copy()
         for some, weight in zip(newcomers, weights, strict=True):
             caps = problem.caps[some]
-            beta[some] = problem.signs[some] * caps * ((goal - weight) / float(caps.sum()))
+            share = max(goal - weight, 0.0) / float(caps.sum())  # weights differ by rounding
+            beta[some] = problem.signs[some] * caps * share
         return beta, joined
 
     def _working_set(self, joined: IntArray) -> tuple[IntArray, float]:
