@@ -56,7 +56,11 @@ def reduced_hull(
     machines = pairs_of(clf.classes_.size)
     how = "the best vertex of the domain, by sorting gradients"
     kernel = _kernel(clf, X, problems)
-    if not (_is_whole(clf, X, labels, problems) and _is_posed(clf, problems)):
+    if not (
+        _has_classes(clf, labels, weights, problems)
+        and _is_whole(clf, X, labels, problems)
+        and _is_posed(clf, problems)
+    ):
         nothing = np.full(len(machines), np.nan)
         return nothing, nothing, np.zeros(len(machines)), how
     size = {"nu": clf.nu, "K": clf.K, "C": clf.C}
@@ -96,6 +100,15 @@ def _kernel(clf: Any, X: Any, problems: list[str]) -> KernelParameters:
                 f"the parameter {name} is {said!r}, the model was trained with {trained!r}"
             )
     return fitted
+
+
+def _has_classes(clf: Any, labels: IntArray, weights: FloatArray, problems: list[str]) -> bool:
+    """Whether the classes are those of the examples."""
+    counts = np.bincount(labels[weights > 0], minlength=clf.classes_.size)
+    right = counts.size == clf.classes_.size and bool(counts.all())
+    if not right:
+        problems.append("classes_ are not those of the examples, in order")
+    return right
 
 
 def _is_posed(clf: Any, problems: list[str]) -> bool:

@@ -254,7 +254,8 @@ def _norms(X: Any) -> FloatArray:
     """``|x|`` of each row, also where squares leave the range of float64."""
     scale = float(abs(X).max()) if X.shape[1] else 0.0
     if not (scale == 0 or 1e-100 < scale < 1e100):
-        return scale * _norms(X / scale)
+        with np.errstate(over="ignore"):
+            return scale * _norms(X / scale)
     if sp.issparse(X):
         return np.sqrt(np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel())
     return np.sqrt(np.einsum("ij,ij->i", X, X))

@@ -217,8 +217,8 @@ class ReducedHullProblem:
         is_small = 0 < float(sizes.max()) < _LEAST
         if is_small or not largest < _LARGEST:
             raise ValueError(
-                f"X, or a parameter of the kernel, is too {'small' if is_small else 'large'}: kernel "
-                "values times weights leave the range of float64; scale X"
+                f"X, or a parameter of the kernel, is too {'small' if is_small else 'large'}: "
+                "kernel values times weights leave the range of float64; scale X"
             )
         if self.C is not None and not float(self.caps.sum()) / self.C < _LARGEST:
             raise ValueError(f"C must be larger for weights like these, got {self.C!r}")
@@ -263,8 +263,8 @@ class ReducedHullProblem:
         spent = total - float(lower.sum())
         slack = 2 * (order.size + 4) * UNIT * spent  # sums are rounded
         last = min(int(np.searchsorted(filled, spent - slack)), order.size - 1)
-        ends_inside = filled[last] > spent + slack
-        following = last if ends_inside else min(last + 1, order.size - 1)
+        following = int(np.searchsorted(filled, spent + slack, side="right"))
+        following = min(following, order.size - 1)
         return float(gradient[order[last]]), float(gradient[order[following]])
 
     def machine(self, beta: FloatArray, gradient: FloatArray) -> Machine:

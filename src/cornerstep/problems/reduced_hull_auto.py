@@ -37,6 +37,8 @@ _KNOWN = 256  # violators with kept columns that may join, at least
 _LARGEST = 4000  # up to working sets of this size
 _VIOLATION = 0.3  # who joins violates optimality by at least this share of the most
 _INNER, _FINE = 0.1, 0.003  # a working set is solved to this share of the largest violation
+_PATIENCE = 20  # rounds in which the largest violation halves; if not, both shares fall ...
+_ZEAL = 0.1  # ... to this part of themselves: more join, and more is asked of Newton steps
 _FAILURES = 2  # certificates that float32 columns may miss
 _NOBODY = np.empty(0, np.intp)
 NOISE = 0.5  # what rounding to float32 may do to the gap, as a share of what is allowed of it
@@ -70,6 +72,7 @@ class WorkingSetDescent:
         self._failures = 0
         self._rounds_left = problem.n  # in which hulls may grow: then they are filled up
         self._damping = DAMPING[0]
+        self._least_violation, self._rounds = np.inf, 0  # the least so far, and rounds since
 
     def _go_to(self, beta: FloatArray) -> None:
         self.beta = beta
@@ -124,7 +127,8 @@ class WorkingSetDescent:
             K, inner, gradient, (problem.lower[chosen], problem.upper[chosen]),
             int(chosen.searchsorted(problem.split)), self._damping,
         )  # fmt: skip
-        kind = small.solve((_FINE if self.slim else _INNER) * violation, newton=not self.growing)
+        share = (_FINE if self.slim else _INNER) * self._zeal
+        kind = small.solve(share * violation, newton=not self.growing)
         self._damping = small.damping
         change = small.beta - before
         moved = change.nonzero()[0]
@@ -180,10 +184,18 @@ class WorkingSetDescent:
         problem, newcomers = self.problem, self._newcomers()
         chosen, violation = working_set(
             self.beta, self.gradient, problem.lower, problem.upper, self.columns.slots, joined,
-            problem.split, _VIOLATION, max(newcomers, _KNOWN) // 2,
+            problem.split, _VIOLATION * self._zeal, max(newcomers, _KNOWN) // 2,
             0 if self.growing else max(newcomers // 2, 1), _LARGEST - newcomers,
         )  # fmt: skip
+        self._rounds += 1
+        if self.growing or violation < 0.5 * self._least_violation:
+            self._least_violation, self._rounds = violation, 0
         return chosen, violation
+
+    @property
+    def _zeal(self) -> float:
+        """What to multiply shares by: less where the kernel is so bad that rounds gain little."""
+        return float(_ZEAL ** (self._rounds // _PATIENCE))
 
 
 def rounding(problem: ReducedHullProblem, beta: FloatArray) -> float:

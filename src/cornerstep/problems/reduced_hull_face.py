@@ -60,7 +60,8 @@ class SmallProblem:
         if steps < _FIRST_BURST * self.size or not newton:
             return "two-coordinate"
         for _ in range(_NEWTON):
-            newton_gain = self._newton()
+            with np.errstate(over="ignore", invalid="ignore"):  # such steps are not taken
+                newton_gain = self._newton()
             steps, gain = self._descend(tol, _BURST * self.size)
             if steps < _BURST * self.size or newton_gain < _WORTH * gain:
                 break
