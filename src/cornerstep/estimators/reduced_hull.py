@@ -73,7 +73,8 @@ class ReducedHullSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
         'auto' (working sets), or a decomposition-invariant method of the optimiser: 'di-away'
         (AFW-2), 'di-pairwise' (PFW-2), 'di-away-schedule' (AFW-1), 'di-pairwise-schedule' (PFW-1).
     tol : float, default=1e-3
-        Relative duality gap: stop when ``gap <= tol * |objective|``.
+        Relative duality gap: stop when ``gap <= tol * |objective|``, or when half of the gap is
+        rounding (the status is then 'precision limit').
     max_iter : int, default=-1
         Rounds of 'auto', iterations of the others; -1 for no limit.
     time_limit : float, optional
@@ -99,7 +100,8 @@ class ReducedHullSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
     margin_ : float
         ``2 / |w|``, the distance of the two margins in feature space.
     objective_, gap_ : float
-        The value of the problem and the duality gap, recomputed in float64 from the data.
+        The value of the problem and the duality gap, recomputed in float64 from the data; the gap
+        includes a bound on rounding errors.
     status_ : Status
         Why training stopped.
     trace_ : Trace
@@ -228,6 +230,10 @@ class ReducedHullSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
             isinstance(self.time_limit, Real) and self.time_limit >= 0
         ):
             raise ValueError(f"time_limit must be seconds >= 0 or None, got {self.time_limit!r}")
+        if not (isinstance(self.degree, Integral) and self.degree >= 0):
+            raise ValueError(f"degree must be an integer >= 0, got {self.degree!r}")
+        if not (isinstance(self.coef0, Real) and np.isfinite(float(self.coef0))):
+            raise ValueError(f"coef0 must be a finite number, got {self.coef0!r}")
         if self.method not in METHODS:
             raise ValueError(f"method must be one of {', '.join(METHODS)}, got {self.method!r}")
         if not callable(self.kernel) and self.kernel not in KERNELS:
