@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.tree import DecisionTreeClassifier
 
-from cornerstep import MulticlassSVC, SoftMarginBoostingClassifier, StructuredSVC
+from cornerstep import MulticlassSVC, ReducedHullSVC, SoftMarginBoostingClassifier, StructuredSVC
 from cornerstep.optimiser import loop
 from cornerstep.structured import ChainModel
 
@@ -43,6 +43,7 @@ MODELS = {
     "linear": MulticlassSVC(random_state=0),
     "rbf": MulticlassSVC(kernel="rbf", random_state=0),
     "envelope": MulticlassSVC(solver="envelope"),
+    "hull": ReducedHullSVC(C=1.0),
     "trees": SoftMarginBoostingClassifier(),
 }
 

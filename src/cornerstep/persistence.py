@@ -42,13 +42,13 @@ ATTRIBUTES: dict[str, tuple[str, ...]] = {
     "MulticlassSVC": (
         "classes_", "n_features_in_", "feature_names_in_", "coef_", "intercept_", "dual_coef_",
         "objective_", "dual_objective_", "gap_", "relative_gap_", "status_", "n_iter_", "trace_",
-        "support_", "kernel_shift_", "_gamma", "_support_rows", "_machine",
+        "support_", "kernel_shift_", "_kernel_fit", "_constant_fit", "_support_rows", "_machine",
     ),
     "ReducedHullSVC": (
         "classes_", "n_features_in_", "feature_names_in_", "support_", "support_vectors_",
         "n_support_", "dual_coef_", "intercept_", "C_", "nu_", "K_", "margin_", "objective_",
-        "gap_", "status_", "n_iter_", "n_kernel_evaluations_", "trace_", "_gamma", "_machines",
-        "_shape_fit",
+        "gap_", "status_", "n_iter_", "n_kernel_evaluations_", "trace_", "_machines", "_shape_fit",
+        "_kernel_fit",
     ),
     "SoftMarginBoostingClassifier": (
         "classes_", "n_features_in_", "feature_names_in_", "bound_is_exact_", "estimators_",

@@ -43,6 +43,12 @@ class Recomputed(NamedTuple):
 def compare(claimed: Certificate, found: Recomputed, problems: list[str]) -> None:
     """Add what is wrong with values, bounds and gaps."""
     sign = -1.0 if claimed.quantity == "soft margin" else 1.0
+    if claimed.values.shape != found.values.shape or claimed.bounds.shape != found.bounds.shape:
+        problems.append(
+            f"the model claims {claimed.values.size} values and {claimed.bounds.size} bounds, it "
+            f"has {found.values.size} machines"
+        )
+        return
     for k, name in enumerate(claimed.names):
         which = f" of the machine {name!r}" if name else ""
         value, bound, rounding = found.values[k], found.bounds[k], found.rounding[k]
