@@ -207,7 +207,8 @@ def _structured(clf: Any, X: Any, Y: Any, claimed: Certificate) -> Recomputed:
         again.fit(X, Y)
     how = "a dual point found by a run from zero"
     bound = np.array([again.dual_objective_])
-    return Recomputed(np.array([value]), bound, np.array([1e-9]), how, False)
+    reached = np.array([min(again.objective_, value)])
+    return Recomputed(np.array([value]), bound, np.array([1e-9]), how, False, reached)
 
 
 _CHECKS: dict[str, Any] = {

@@ -75,15 +75,18 @@ def multiclass(
     reach = Reach(state.features, costs, float(loss.rho.sum()), state.longest, state.summed)
     off = reach.of_value(state.peaks, state.primal)
     if dual is None:
-        bound, how = _bound_anew(clf, X, labels, weights), "a dual point found by a run from zero"
-        return Recomputed(np.array([value]), np.array([bound]), np.array([3 * off]), how, False)
+        bound, reached = _bound_anew(clf, X, labels, weights)
+        how = "a dual point found by a run from zero"
+        return Recomputed(
+            np.array([value]), np.array([bound]), np.array([3 * off]), how, False,
+            np.array([min(reached, value)]),
+        )  # fmt: skip
     if outside:
         problems.append(f"{outside} dual points lie outside their domain")
     off += reach.of_bound(state.dual_peaks, linear)
     bound = max(linear - terms - 0.5 * state.dual, 0.0)  # losses are no less than 0
-    attained = not (clf.solver == "envelope" and clf.smoothing)  # which proves a little less
     how = "the dual coefficients of the model"
-    return Recomputed(np.array([value]), np.array([bound]), np.array([3 * off]), how, attained)
+    return Recomputed(np.array([value]), np.array([bound]), np.array([3 * off]), how, False)
 
 
 def _check_linear(clf: Any, X: Any, problems: list[str]) -> bool:
@@ -208,8 +211,11 @@ def _kernel_parts(clf: Any, X: Any, scales: FloatArray, dual: Any, state: _Sizes
     yield rows, product[:, :m], own
 
 
-def _bound_anew(clf: Any, X: Any, labels: IntArray, weights: FloatArray) -> float:
-    """A dual bound by training again with the method that keeps dual points, without limits."""
+def _bound_anew(clf: Any, X: Any, labels: IntArray, weights: FloatArray) -> tuple[float, float]:
+    """A bound, and a value, by training again with the method that keeps dual points.
+
+    The run has limits of its own, whatever those of the model were.
+    """
     again = clone(clf).set_params(
         solver="block", warm_start=False, verbose=0, class_weight=None, checkpoint=None,
         tol=max(0.1 * clf.relative_gap_, 1e-12), max_iter=_ROUNDS, time_limit=None,
@@ -217,7 +223,7 @@ def _bound_anew(clf: Any, X: Any, labels: IntArray, weights: FloatArray) -> floa
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         again.fit(X, clf.classes_[labels], weights)
-    return float(again.dual_objective_)
+    return float(again.dual_objective_), float(again.objective_)
 
 
 def _kernel_product(
