@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import time
+import warnings
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -89,14 +90,19 @@ class Checkpoint:
         return False
 
     def write(self) -> None:
-        """Write the state now, if it can be had."""
+        """Write the state now, if it can be had; warn if there is no room for it."""
         arrays = self.solver.snapshot()
         self._written = time.monotonic()
         if arrays is None:
             return
         named: dict[str, Any] = {**arrays, _LABEL: np.array(self._label)}
-        with replacing(self.path) as file:
-            np.savez(file, **named)
+        try:
+            with replacing(self.path) as file:
+                np.savez(file, **named)
+        except OSError as problem:  # training is worth more than its checkpoint
+            warnings.warn(
+                f"checkpoint {self.path} cannot be written: {problem.strerror}", stacklevel=2
+            )
 
 
 def _said(problem: Exception) -> str:

@@ -32,6 +32,10 @@ _NAME = 200  # bytes of a target's name that its temporary files bear: names hav
 _DESCRIPTOR = re.compile(r"/proc/(?P<process>\d+)/(?:task/\d+/)?fd/(?P<number>\d+)")
 
 
+class WriteError(OSError):
+    """A file that cannot be written, and why; what was there before is there still."""
+
+
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """A file to write bytes to, which is at ``path`` if and only if the block ends well.
@@ -42,17 +46,19 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
     Raises
     ------
-    OSError
-        With ``path`` as its file name, if the file cannot be written; the old content is there.
+    WriteError
+        With ``path`` as its file name.
+    BrokenPipeError
+        If ``path`` is a pipe whose reader has left.
     """
     try:
         with _through(path) if _is_special(path) else _beside(Path(os.path.realpath(path))) as file:
             yield file
+    except BrokenPipeError:
+        raise
     except OSError as problem:
-        if isinstance(problem, BrokenPipeError):
-            raise  # the reader has left, which is no failure
         why = problem.strerror or str(problem)
-        raise OSError(problem.errno or errno.EIO, why, os.fspath(path)) from None
+        raise WriteError(problem.errno or errno.EIO, why, os.fspath(path)) from None
 
 
 @contextmanager

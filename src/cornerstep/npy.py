@@ -1,8 +1,8 @@
 """NumPy's files from anywhere: npy, and zip archives of them, whatever their bytes are.
 
-What is read is measured before memory is taken for it: the size that a header or a directory claims
-must be that of the bytes which are there.  Whatever else a reader of damaged bytes may raise becomes
-one :class:`DamagedError`; only plain arrays are read, never pickled objects.
+What is read is measured before memory is taken for it: the size that a header or a directory
+claims must be that of the bytes which are there.  Whatever else a reader of damaged bytes may raise
+becomes one :class:`DamagedError`; only plain arrays are read, never pickled objects.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import hashlib
 import math
 import os
 import zipfile
+from collections.abc import KeysView
 from functools import partial
 from typing import Any, BinaryIO, NamedTuple
 
@@ -121,9 +122,9 @@ class Archive:
     def __exit__(self, *_: object) -> None:
         self._file.close()
 
-    def names(self) -> list[str]:
+    def names(self) -> KeysView[str]:
         """The entries."""
-        return list(self._entries)
+        return self._entries.keys()
 
     def size(self, name: str) -> int:
         """How many bytes an entry claims to have, unpacked."""

@@ -26,6 +26,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from cornerstep.cli.screen import UserError
+from cornerstep.files import replacing, replacing_text
 
 FORMATS = {
     ".svm": "svmlight", ".svmlight": "svmlight", ".libsvm": "svmlight", ".txt": "svmlight",
@@ -382,16 +383,13 @@ def write(data: Dataset, path: Path, target: str = "target") -> None:
     kind = format_of(path)
     if kind == "npy":
         raise UserError(f"{path} cannot hold labels: write npz instead")
-    try:
-        if kind == "svmlight":
-            _write_svmlight(data, path)
-        elif kind == "npz":
-            _write_npz(data, path)
-        else:
-            table = _as_columns(data, target)
-            (_write_csv if kind == "csv" else _write_parquet)(table, path)
-    except OSError as problem:
-        raise UserError(f"cannot write {path}: {problem.strerror or problem}") from None
+    if kind == "svmlight":
+        _write_svmlight(data, path)
+    elif kind == "npz":
+        _write_npz(data, path)
+    else:
+        table = _as_columns(data, target)
+        (_write_csv if kind == "csv" else _write_parquet)(table, path)
 
 
 def _write_svmlight(data: Dataset, path: Path) -> None:
@@ -406,7 +404,8 @@ def _write_svmlight(data: Dataset, path: Path) -> None:
     qid = None
     if data.sequence is not None:
         qid = np.unique(data.sequence, return_inverse=True)[1] + 1
-    dump_svmlight_file(data.X, y, str(path), zero_based=False, query_id=qid)
+    with replacing(path) as file:
+        dump_svmlight_file(data.X, y, file, zero_based=False, query_id=qid)
 
 
 def _write_npz(data: Dataset, path: Path) -> None:
@@ -421,7 +420,8 @@ def _write_npz(data: Dataset, path: Path) -> None:
             arrays[name] = values
     if data.names:
         arrays["feature_names"] = np.array(data.names)
-    np.savez_compressed(path, **arrays)
+    with replacing(path) as file:
+        np.savez_compressed(file, **arrays)
 
 
 def _as_columns(data: Dataset, target: str) -> dict[str, Any]:
@@ -436,7 +436,7 @@ def _as_columns(data: Dataset, target: str) -> dict[str, Any]:
 
 
 def _write_csv(table: dict[str, Any], path: Path) -> None:
-    with path.open("w", newline="", encoding="utf-8") as file:
+    with replacing_text(path, newline="") as file:
         writer = csv.writer(file, delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
         writer.writerow(table)
         writer.writerows(zip(*(values.tolist() for values in table.values()), strict=True))
@@ -448,9 +448,9 @@ def _write_parquet(table: dict[str, Any], path: Path) -> None:
         import pyarrow.parquet as pq
     except ImportError:
         raise UserError("Parquet files need pyarrow: pip install 'cornerstep[parquet]'") from None
-    pq.write_table(
-        pa.table({name: pa.array(values.tolist()) for name, values in table.items()}), path
-    )
+    content = pa.table({name: pa.array(values.tolist()) for name, values in table.items()})
+    with replacing(path) as file:
+        pq.write_table(content, file)
 
 
 def _few(names: list[str]) -> str:

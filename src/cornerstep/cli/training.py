@@ -116,10 +116,7 @@ def fit(
     errors = _errors(estimator, train, test, top_k)
     if output is not None:
         notes = _notes(data, whole, train, target, sequence, holdout, seed)
-        try:
-            cornerstep.save(estimator, output, notes=notes)
-        except cornerstep.ModelFileError as problem:
-            raise UserError(str(problem)) from None
+        cornerstep.save(estimator, output, notes=notes)
     if report is not None:
         _report(estimator, train, test, report)
     name, size = measures.support_size(estimator)
