@@ -195,7 +195,8 @@ def load(path: str | os.PathLike[str], *, model: Any = None) -> Any:
     try:
         return _built(name, manifest, Decoder(arrays, model))
     except Exception as problem:  # nothing is known of what is in the file
-        raise ModelFileError(f"{path} does not hold a usable {name}: {problem}") from None
+        why = " ".join(str(problem).split())
+        raise ModelFileError(f"{path} does not hold a usable {name}: {why}") from None
 
 
 def _built(name: str, manifest: dict[str, Any], decode: Decoder) -> Any:

@@ -26,6 +26,7 @@ from cornerstep.persistence_specs import (
     Count,
     Each,
     Flag,
+    Float,
     Integer,
     Labels,
     Maybe,
@@ -44,10 +45,10 @@ from cornerstep.persistence_specs import (
 from cornerstep.structured.base import StructuredModel
 
 _DOUBLE, _WHOLE = ("f8",), ("i4", "i8")
-_FLOAT = ("f2", "f4", "f8")
+_FLOAT = ("f4", "f8")
 _CERTIFIED: dict[str, Spec] = {
-    "objective_": Number(), "dual_objective_": Number(), "gap_": Number(),
-    "relative_gap_": Number(), "status_": StatusOf(), "n_iter_": Integer(), "trace_": TraceOf(),
+    "objective_": Float(), "dual_objective_": Float(), "gap_": Float(),
+    "relative_gap_": Float(), "status_": StatusOf(), "n_iter_": Integer(), "trace_": TraceOf(),
 }  # fmt: skip
 
 
@@ -73,7 +74,7 @@ class _BoostingMachine(Record):
 
 
 _MACHINE = _BoostingMachine({
-    "weights": Array(_DOUBLE, "h"), "soft_margin": Number(), "bound": Number(),
+    "weights": Array(_DOUBLE, "h"), "soft_margin": Float(), "bound": Float(),
     "status": StatusOf(), "n_iter": Integer(), "trace": TraceOf(), "margins": Array(_DOUBLE, "n"),
     "distribution": Array(_DOUBLE, "n"), "stages": Each(_Stage()),
 })  # fmt: skip
@@ -130,7 +131,7 @@ SCHEMAS: dict[str, tuple[dict[str, Spec], dict[str, Spec]]] = {
             "n_features_in_": Count("d"), "classes_": Labels(r=lambda m: 1 if m == 2 else m),
             "feature_names_in_": Array(("O",), "d"), "coef_": Array(_FLOAT, "r", "d"),
             "intercept_": Array(_FLOAT, "r"), "dual_coef_": Maybe(Rows(_FLOAT, "n", "m")),
-            **_CERTIFIED, "kernel_shift_": Number(0), "_gamma": Number(0),
+            **_CERTIFIED, "kernel_shift_": Float(0), "_gamma": Float(0),
             "support_": Array(_WHOLE, "s", below="n"),
             "_support_rows": Maybe(Rows(_FLOAT, "s", "d")), "_machine": Rows(_DOUBLE, "s", "m"),
         },
@@ -145,11 +146,11 @@ SCHEMAS: dict[str, tuple[dict[str, Spec], dict[str, Spec]]] = {
             "n_support_": Array(_WHOLE, "m", total="s"), "dual_coef_": Array(_DOUBLE, "r", "s"),
             "_machines": Array(_DOUBLE, "p", "s"), "intercept_": Array(_DOUBLE, "p"),
             **{
-                f"{name}_": OneOrEach(Number(), Array(_DOUBLE, "p", finite=False))
+                f"{name}_": OneOrEach(Float(), Array(_DOUBLE, "p", finite=False))
                 for name in ("C", "nu", "K", "margin", "objective", "gap")
             },
             "status_": OneOrEach(StatusOf(), Each(StatusOf(), "p")), "n_iter_": Array(_WHOLE, "p"),
-            "n_kernel_evaluations_": Integer(), "_gamma": Number(0),
+            "n_kernel_evaluations_": Integer(), "_gamma": Float(0),
             "trace_": OneOrEach(TraceOf(), Each(TraceOf(), "p")),
         },
     ),
@@ -161,7 +162,7 @@ SCHEMAS: dict[str, tuple[dict[str, Spec], dict[str, Spec]]] = {
             "estimators_": OneOrEach(Trees(), Each(Trees(), "p")),
             "estimator_weights_": OneOrEach(Array(_DOUBLE, "_"), Each(Array(_DOUBLE, "_"), "p")),
             **{
-                name: OneOrEach(Number(), Array(_DOUBLE, "p"))
+                name: OneOrEach(Float(), Array(_DOUBLE, "p"))
                 for name in ("soft_margin_", "bound_", "gap_")
             },
             "margins_": OneOrEach(Array(_DOUBLE, "n"), Array(_DOUBLE, "n", "p")),
@@ -176,7 +177,7 @@ SCHEMAS: dict[str, tuple[dict[str, Spec], dict[str, Spec]]] = {
         {"tol": Number(0), "rtol": Number(0), "n_jobs": Maybe(Integer(None))},
         {
             "n_features_in_": Count("d"), "model_": _Model(), "coef_": Array(_DOUBLE, "w"),
-            "lam_": Number(0), **_CERTIFIED, "n_oracle_calls_": Integer(),
+            "lam_": Float(0), **_CERTIFIED, "n_oracle_calls_": Integer(),
         },
     ),
 }  # fmt: skip

@@ -46,16 +46,24 @@ class Spec:
 class Number(Spec):
     """A number, NaN and infinity among them where there is no least one."""
 
+    kind: type = Real
+
     def __init__(self, least: float | None = None) -> None:
         self.least = least
 
     def check(self, value: Any, name: str, sizes: Sizes) -> None:
-        fits = isinstance(value, Real) and not isinstance(value, bool)
+        fits = isinstance(value, self.kind) and not isinstance(value, bool)
         if self.least is None:
             require(fits, name, "a number", value)
         else:
             least = self.least
             require(fits and value >= least, name, f"a number >= {least:g}", value)
+
+
+class Float(Number):
+    """A number that was computed."""
+
+    kind = float
 
 
 class Integer(Spec):
@@ -118,6 +126,7 @@ class TraceOf(Spec):
         for column in value.columns if len(value) else ():
             kinds = "U" if column == "kind" else "biuf"
             entries = value[column]
+            require(entries.ndim == 1, f"{name}[{column!r}]", "a column of a trace", entries)
             require(
                 entries.dtype.kind in kinds, f"{name}[{column!r}]", "a column of a trace", entries
             )
