@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from cornerstep.kernels.compiling import njit
 
 _TILE = 4096  # entries of a product accumulated at a time: they stay in the first cache
 _FLAT = 1e-12  # a curvature below this counts as none
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def gather(store, slots, columns, out):
     """``out[a, b] = store[slots[a], columns[b]]`` where ``slots[a] >= 0``."""
     for a in range(slots.size):
@@ -20,7 +21,7 @@ def gather(store, slots, columns, out):
             out[a, b] = row[columns[b]]
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def accumulate(store, slots, values, out):
     """``out += sum_a values[a] store[slots[a]]``, summed tile by tile in the store's precision."""
     part = np.empty(_TILE, store.dtype)
@@ -36,7 +37,7 @@ def accumulate(store, slots, values, out):
             out[start + k] += part[k]
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def working_set(beta, gradient, lower, upper, slots, joined, split, share, known, fresh, room):
     """Coordinates to work on, in order, and the largest violation of optimality.
 
@@ -92,7 +93,7 @@ def working_set(beta, gradient, lower, upper, slots, joined, split, share, known
     return np.flatnonzero(chosen), largest
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def least_idle(beta, gradient, first, last, sign, most):
     """Up to ``most`` coordinates ``first <= k < last`` with b = 0 and the least ``sign * h``."""
     found, keys = np.empty(most, np.intp), np.empty(most)
@@ -110,7 +111,7 @@ def least_idle(beta, gradient, first, last, sign, most):
     return found[:count]
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def two_coordinate_descent(K, beta, gradient, lower, upper, split, tol, max_iter):
     """SMO with second-order selection on ``min 1/2 b'Kb + <p, b>, lower <= b <= upper``.
 
