@@ -90,7 +90,7 @@ def to_onnx(estimator: Any, path: str | os.PathLike[str] | None = None) -> Any:
     onnx.checker.check_model(model)
     if path is not None:
         with replacing(path) as file:
-            onnx.save(model, file)
+            file.write(model.SerializeToString())
     return model
 
 

@@ -115,11 +115,7 @@ def _failed(problem: BaseException) -> int:
         give_up(sys.stdout)
         return SOLVED
     if isinstance(problem, OSError):
-        if problem.filename is None:
-            give_up(sys.stdout)
-        what = "cannot write " if isinstance(problem, WriteError) else ""
-        name = "stdout" if problem.filename is None else os.fsdecode(problem.filename)
-        return _wrong(f"{what}{name}: {problem.strerror or problem}")
+        return _wrong(_of_files(problem))
     if isinstance(problem, MemoryError):
         return _wrong("the data does not fit in memory")
     if hasattr(problem, "format_message"):  # a wrong option or a missing argument
@@ -129,6 +125,16 @@ def _failed(problem: BaseException) -> int:
     traceback.print_exception(problem)
     say("error: this is a defect of cornerstep, not of its input; please report the lines above")
     return CRASHED
+
+
+def _of_files(problem: OSError) -> str:
+    """What is wrong with a file; one without a name is stdout."""
+    why = problem.strerror or str(problem)
+    if problem.filename is None:
+        give_up(sys.stdout)
+        return f"cannot write to stdout: {why}"
+    name = os.fsdecode(problem.filename)
+    return f"cannot write {name}: {why}" if isinstance(problem, WriteError) else f"{name}: {why}"
 
 
 def _wrong(text: str) -> int:
