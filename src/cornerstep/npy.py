@@ -176,13 +176,13 @@ def _read_array(file: Any, header: Header, present: int) -> Any:
     if header.nbytes != present:
         raise DamagedError(_wrong_size(header, present))
     array = np.empty(math.prod(header.shape), header.dtype)
-    into = memoryview(array.view(np.uint8))
+    into: Any = array.view(np.uint8)
     done = 0
     while done < present:
         data = file.read(min(_CHUNK, present - done))
         if not data:
             raise DamagedError(f"the array has {done} bytes, not {present}")
-        into[done : done + len(data)] = data
+        into[done : done + len(data)] = np.frombuffer(data, np.uint8)
         done += len(data)
     if file.read(1):
         raise DamagedError("there are bytes after the array")

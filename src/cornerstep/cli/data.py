@@ -209,7 +209,7 @@ def stream(
 
 def _columns(path: Path) -> list[str]:
     """Names of the columns of a Parquet file, or of the first in a folder."""
-    from cornerstep.streaming import ParquetRows
+    from cornerstep.parquet_rows import ParquetRows
 
     return ParquetRows(path).columns
 
