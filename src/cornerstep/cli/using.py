@@ -14,8 +14,9 @@ import typer
 import cornerstep
 from cornerstep import measures
 from cornerstep.cli import models
-from cornerstep.cli.data import read, write
+from cornerstep.cli.data import read
 from cornerstep.cli.screen import UserError, facts, put_json, say
+from cornerstep.cli.writing import write
 from cornerstep.files import replacing_text
 from cornerstep.streaming import Rows
 
