@@ -42,7 +42,7 @@ _FIT_ONLY = ("random_state", "secondary", "class_weight", "checkpoint")
 
 
 _EXPANSION = 2**26  # bytes that a file may unpack to beyond its own size
-_MANIFEST = 2**25  # bytes of the longest manifest: it is parsed as a whole
+_MANIFEST = 2**24  # bytes of the longest manifest: it is parsed as a whole
 _PARTS: dict[str, type] = {
     "library_version": str, "estimator": str, "certificate": dict, "parameters": dict,
     "parameters_left_out": list, "notes": dict, "attributes": dict, "arrays": dict,

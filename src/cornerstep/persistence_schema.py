@@ -20,7 +20,10 @@ from typing import Any
 import numpy as np
 
 from cornerstep.arrays import is_foreign, to_numpy
+from cornerstep.estimators import boosting_parameters, multiclass_input
 from cornerstep.estimators.kernels import KERNELS
+from cornerstep.estimators.reduced_hull import ReducedHullSVC
+from cornerstep.estimators.structured import StructuredSVC
 from cornerstep.persistence_specs import (
     Array,
     Count,
@@ -182,6 +185,14 @@ SCHEMAS: dict[str, tuple[dict[str, Spec], dict[str, Spec]]] = {
     ),
 }  # fmt: skip
 
+#: What each estimator asks of its parameters when it is fitted.
+_CHECKS: dict[str, Callable[[Any], None]] = {
+    "MulticlassSVC": multiclass_input.check_parameters,
+    "ReducedHullSVC": ReducedHullSVC._check_parameters,
+    "SoftMarginBoostingClassifier": boosting_parameters.check_parameters,
+    "StructuredSVC": StructuredSVC._check_parameters,
+}
+
 _ALWAYS_OPTIONAL = ("feature_names_in_",)
 _OF_WEIGHTS = ("coef_", "intercept_")
 _OF_KERNELS = ("support_", "_support_rows", "_machine", "_gamma", "kernel_shift_")
@@ -189,6 +200,8 @@ _OF_KERNELS = ("support_", "_support_rows", "_machine", "_gamma", "kernel_shift_
 
 def check_model(estimator: Any) -> None:
     """Say which parameter or attribute of a fitted estimator cannot be what it is.
+
+    Parameters that predictions depend on are in the table; the others are the estimator's affair.
 
     Parameters
     ----------
@@ -200,6 +213,7 @@ def check_model(estimator: Any) -> None:
     """
     parameters, attributes = SCHEMAS[type(estimator).__name__]
     sizes: Sizes = {}
+    _CHECKS[type(estimator).__name__](estimator)
     for name, spec in parameters.items():
         spec.check(_as_kept(getattr(estimator, name)), name, sizes)
     optional = _optional(estimator)
