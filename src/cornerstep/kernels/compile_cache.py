@@ -1,13 +1,15 @@
 """The compile cache: compiled kernels on disk, believed only if they are what was written.
 
 The compiler unpickles and runs what it finds in its cache.  Here every file of it begins with the
-SHA-256 of the rest: one that is truncated, damaged or of another make is made anew, and where none
-can be written (a full disk) kernels are compiled without.
+SHA-256 of the rest, its name, the compiler's version and the source: one that is truncated, damaged,
+or of another function is made anew, and where none can be written (a full disk) kernels are compiled
+without.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 import pickle
 from contextlib import suppress
 from typing import Any
@@ -23,19 +25,21 @@ class CheckedCacheFile(IndexDataCacheFile):
     def save(self, key: Any, data: Any) -> None:
         """Keep a compiled function, if there is room."""
         with suppress(OSError):
-            super().save(key, data)
+            super().save(key, (key, data))
+
+    def load(self, key: Any) -> Any:
+        """A compiled function, or None: a data file may be of an index that is no more."""
+        found = super().load(key)
+        return found[1] if found is not None and found[0] == key else None
 
     def _load_index(self) -> dict[Any, str]:
         try:
-            version, stamp, overloads = pickle.loads(self._read(self._index_path))
-        except Exception:  # not there, damaged, or of another version: compiled anew
+            return dict(pickle.loads(self._read(self._index_path)))
+        except OSError:  # not there, damaged, or not of this source: compiled anew
             return {}
-        fresh = (version, stamp) == (self._version, self._source_stamp)
-        return dict(overloads) if fresh else {}
 
     def _save_index(self, overloads: dict[Any, str]) -> None:
-        content = self._version, self._source_stamp, overloads
-        self._write(self._index_path, self._dump(content))
+        self._write(self._index_path, self._dump(overloads))
 
     def _load_data(self, name: str) -> Any:
         return pickle.loads(self._read(self._data_path(name)))
@@ -45,14 +49,18 @@ class CheckedCacheFile(IndexDataCacheFile):
 
     def _write(self, path: str, content: bytes) -> None:
         with self._open_for_write(path) as file:
-            file.write(hashlib.sha256(content).digest() + content)
+            file.write(self._digest(path, content) + content)
 
     def _read(self, path: str) -> bytes:
         with open(path, "rb") as file:
             digest, content = file.read(_DIGEST), file.read()
-        if hashlib.sha256(content).digest() != digest:
+        if self._digest(path, content) != digest:
             raise OSError(f"{path} is damaged")  # what the compiler takes for a missing file
         return content
+
+    def _digest(self, path: str, content: bytes) -> bytes:
+        of = os.path.basename(path), self._version, self._source_stamp
+        return hashlib.sha256(repr(of).encode() + content).digest()
 
 
 def enable_cache(function: Any) -> None:
