@@ -1,9 +1,9 @@
 """The compile cache: compiled kernels on disk, believed only if they are what was written.
 
 The compiler unpickles and runs what it finds in its cache.  Here every file of it begins with the
-SHA-256 of the rest, its name, the compiler's version and the source: one that is truncated, damaged,
-or of another function is made anew, and where none can be written (a full disk) kernels are compiled
-without.
+SHA-256 of the rest, its name, the compiler's version and the source: one that is truncated,
+damaged, or of another function is made anew, and where none can be written (a full disk) kernels
+are compiled without.
 """
 
 from __future__ import annotations
