@@ -72,6 +72,8 @@ class Checkpoint:
             with Archive(self.path) as file:
                 arrays = {name.removesuffix(".npy"): file.array(name)[0] for name in file.names()}
             was, now = json.loads(str(arrays.pop(_LABEL))), json.loads(self._label)
+            if not all(array.dtype.kind in "biuf" for array in arrays.values()):
+                raise ValueError("it has arrays that are not of numbers")
             other = [name for name in {**now, **was} if was.get(name) != now.get(name)]
         except Exception as problem:
             raise ValueError(

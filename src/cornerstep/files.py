@@ -133,8 +133,18 @@ def _through(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         handle = os.dup(int(found["number"]))
     else:
         handle = os.open(path, os.O_WRONLY | os.O_APPEND)
-    with os.fdopen(handle, "wb") as file:
+    with io.BufferedWriter(_Through(handle, "wb")) as file:
         yield file
+
+
+class _Through(io.FileIO):
+    """A file that goes on and on: a device may say that it can be wound back, and cannot."""
+
+    def seekable(self) -> bool:
+        return False
+
+    def tell(self) -> int:
+        raise OSError(errno.ESPIPE, os.strerror(errno.ESPIPE))
 
 
 @contextmanager

@@ -240,7 +240,7 @@ def _line_starts(path: Path, size: int) -> list[int]:
 
 def whole_numbers(labels: Any) -> Any:
     """Labels as integers, if all are whole numbers that float64 tells apart."""
-    whole = (np.abs(labels) < _EXACT) & (labels % 1 == 0)
+    whole = (np.abs(labels) < _EXACT) & (np.floor(labels) == labels)
     return labels.astype(np.int64) if whole.all() else labels
 
 

@@ -90,7 +90,7 @@ def run(arguments: list[str]) -> int:
         sys.stdout.flush()
     except OSError as problem:
         give_up(sys.stdout)
-        return code if isinstance(problem, BrokenPipeError) else code or _failed(problem)
+        return code if isinstance(problem, BrokenPipeError) else _failed(problem)
     return code
 
 
