@@ -118,6 +118,8 @@ def typed(line, folder):
         ("CS inspect model --json > /dev/full", 2, "cannot write to stdout: No space left"),
         ("CS certify model other.npz > /dev/full 2>&1", 2, ""),
         ("CS inspect model >&- 2>&-", 0, ""),
+        ("CS fit a.npz --tol 0.1 -o seen 2>&1 | true; exit ${PIPESTATUS[0]}", 0, ""),
+        ("CS fit a.npz --tol 0.1 -o seen 2> /dev/full > /dev/null && CS inspect seen", 0, ""),
         ("CS predict model a.npz -o /dev/stdout | wc -l | grep -qx 900", 0, ""),
     ],
 )

@@ -160,7 +160,8 @@ def _beside(target: Path) -> Iterator[BinaryIO]:
             if old is not None:
                 with suppress(PermissionError):
                     os.fchown(handle, old.st_uid, old.st_gid)
-                os.fchmod(handle, stat.S_IMODE(old.st_mode))
+                with suppress(PermissionError):  # a file system without modes
+                    os.fchmod(handle, stat.S_IMODE(old.st_mode))
             os.fsync(handle)
             os.replace(temporary, target)
     except BaseException:

@@ -88,9 +88,14 @@ def run(arguments: list[str]) -> int:
     code = _called(arguments)
     try:
         sys.stdout.flush()
-    except OSError as problem:
+    except BrokenPipeError:
         give_up(sys.stdout)
-        return code if isinstance(problem, BrokenPipeError) else _failed(problem)
+    except OSError as problem:
+        code = _failed(problem)
+    try:
+        sys.stderr.flush()
+    except OSError:
+        give_up(sys.stderr)
     return code
 
 

@@ -41,7 +41,8 @@ def give_up(stream: TextIO) -> None:
 def say(text: str) -> None:
     """A message, on stderr, if that can be written to."""
     try:
-        Console(stderr=True, highlight=False, soft_wrap=True).print(text, markup=False)
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
     except OSError:
         give_up(sys.stderr)
 
