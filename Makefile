@@ -1,14 +1,16 @@
 # make demo   train certified models on embedded data and write report/index.html
 # make test   every test but the slow ones        make test-all   all of them
+# make test-gpu   those for a GPU: GPU_PYTHON has torch, pytest and what the package needs
 # make lint   ruff and mypy                       make bench      compare with the peers
 # make docs   the documentation as a site in site/, its examples run
 # make pictures   draw its pictures and write its benchmark page anew
 # Each sets up .venv when needed. PYTHON chooses the interpreter (3.11 or newer).
 
 PYTHON ?= python3
+GPU_PYTHON ?= $(PYTHON)
 BIN := .venv/bin
 
-.PHONY: demo docs pictures test test-all lint bench clean
+.PHONY: demo docs pictures test test-all test-gpu lint bench clean
 
 demo: .venv/.demo
 	$(BIN)/python -m cornerstep.demo report
@@ -18,6 +20,9 @@ test: .venv/.test
 
 test-all: .venv/.test
 	$(BIN)/pytest -n auto -m ''
+
+test-gpu:
+	PYTHONPATH=src $(GPU_PYTHON) -m pytest -m '' -o filterwarnings=default tests/gpu
 
 lint: .venv/.test
 	$(BIN)/ruff check .

@@ -6,7 +6,8 @@ import cvxpy as cp
 import numpy as np
 from sklearn.metrics.pairwise import rbf_kernel
 
-from cornerstep.problems.kernel_columns import KernelColumns, PrecomputedKernel
+from cornerstep.problems.kernel_columns import KernelColumns
+from cornerstep.problems.kernel_values import PrecomputedKernel
 from cornerstep.problems.reduced_hull import ReducedHullProblem
 
 

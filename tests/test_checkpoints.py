@@ -66,36 +66,52 @@ def test_written_now_and_then(tmp_path, digits, monkeypatch):
     assert len(written) == 7
 
 
-def test_other_training_is_refused(tmp_path, digits):
+@pytest.mark.parametrize("solver", LINEAR_SOLVERS)
+def test_other_training_is_refused(tmp_path, digits, solver):
     X, y = digits
     path = tmp_path / "state.npz"
-    MulticlassSVC(solver="fw", max_iter=3, checkpoint=path).fit(X, y)
+    options = {"solver": solver, "max_iter": 3, "checkpoint": path}
+    MulticlassSVC(**options).fit(X, y)
+    other = "fw" if solver != "fw" else "block"
     for change, message in [
-        ({"solver": "block"}, "its state is 'image', not 'dual blocks'"),
+        ({"solver": other}, f"its solver is '{solver}', not '{other}'"),
         ({"loss": "top-k", "k": 3}, "its loss is"),
         ({"smoothing": 0.1}, "its smoothing is 0.0, not 0.1"),
-        ({"C": 2.0}, "other data, costs or weights"),
+        ({"C": 2.0}, "its training data is"),
+        ({"intercept_scaling": 2.0}, "its training data is"),
     ]:
         with pytest.raises(ValueError, match=message):
-            MulticlassSVC(**{"solver": "fw", "checkpoint": path} | change).fit(X, y)
+            MulticlassSVC(**options | change).fit(X, y)
+    weights = np.ones(y.size)
+    weights[3] = 2.0
+    order = np.random.default_rng(0).permutation(y.size)
+    for rows, labels, given in [
+        (X[order], y[order], None), (X, np.roll(y, 1), None), (X, y, weights), (X + 1e-9, y, None),
+    ]:  # fmt: skip
+        with pytest.raises(ValueError, match="other training: its training data is"):
+            MulticlassSVC(**options).fit(rows, labels, given)
     with pytest.raises(ValueError, match="its examples is 400, not 399"):
-        MulticlassSVC(solver="fw", checkpoint=path).fit(X[1:], y[1:])
-    with pytest.raises(ValueError, match="other data"):
-        MulticlassSVC(solver="fw", checkpoint=path).fit(X[::-1] + 0.01, y)
+        MulticlassSVC(**options).fit(X[1:], y[1:])
     path.write_bytes(b"nonsense")
     with pytest.raises(ValueError, match="is not a checkpoint file"):
-        MulticlassSVC(solver="fw", checkpoint=path).fit(X, y)
+        MulticlassSVC(**options).fit(X, y)
     with pytest.raises(ValueError, match="in a folder that exists"):
         MulticlassSVC(checkpoint=tmp_path / "no" / "state.npz").fit(X, y)
 
 
-def test_dual_blocks_of_other_data_are_only_a_start(tmp_path, digits):
-    """The certificate comes from the data, whatever the file says."""
+@pytest.mark.parametrize("solver", ["auto", "block", "fw", "envelope"])
+def test_other_rows_on_disk_are_refused(tmp_path, digits, solver):
     X, y = digits
-    path = tmp_path / "state.npz"
-    MulticlassSVC(C=0.05, random_state=0, checkpoint=path).fit(X, y)
-    other = X[::-1] + 0.01
-    model = MulticlassSVC(C=0.1, random_state=0, checkpoint=path).fit(other, y)
-    best = MulticlassSVC(C=0.1, tol=1e-6, random_state=0).fit(other, y)
-    assert model.dual_objective_ <= best.objective_
-    assert best.dual_objective_ <= model.objective_ <= best.objective_ * 1.0011
+    path, order = tmp_path / "state.npz", np.random.default_rng(0).permutation(y.size)
+
+    def fit(rows, labels, **options):
+        np.save(tmp_path / "X.npy", rows)
+        model = MulticlassSVC(solver=solver, max_iter=3, checkpoint=path, **options)
+        return model.fit(np.load(tmp_path / "X.npy", mmap_mode="r"), labels)
+
+    fit(X, y)
+    with pytest.raises(ValueError, match="other training: its training data is"):
+        fit(X[order], y[order])
+    with pytest.raises(ValueError, match=r"its constant is 1\.0, not 2\.0"):
+        fit(X, y, intercept_scaling=2.0)
+    fit(X, y)

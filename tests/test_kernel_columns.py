@@ -10,10 +10,10 @@ import scipy.sparse as sp
 from sklearn.metrics.pairwise import pairwise_kernels
 
 from cornerstep.problems.blas_threads import blas_threads, one_blas_thread
-from cornerstep.problems.kernel_columns import (
+from cornerstep.problems.kernel_columns import KernelColumns
+from cornerstep.problems.kernel_values import (
     CallableKernel,
     InnerProductKernel,
-    KernelColumns,
     PrecomputedKernel,
 )
 

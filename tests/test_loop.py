@@ -30,7 +30,8 @@ def _holds(result: Any) -> None:
     gradient = result.x - TARGET
     gap = gradient @ result.x - gradient.min()
     assert DOMAIN.contains(result.x, 1e-12)
-    assert result.gap == pytest.approx(max(gap, 0.0), abs=1e-14)
+    assert max(gap, 0.0) <= result.gap + 1e-16
+    assert result.gap == pytest.approx(max(gap, 0.0), abs=1e-13)
     assert result.value == pytest.approx(0.5 * gradient @ gradient, abs=1e-14)
     assert result.value - BEST <= result.gap + 1e-14
     assert result.lower_bound <= BEST + 1e-14
@@ -122,7 +123,7 @@ def test_stopped_by_the_callback() -> None:
     result = minimize(OBJECTIVE, DOMAIN, method="fw", callback=callback)
     assert result.status is Status.STOPPED
     assert [iterate.iteration for iterate in seen] == [0, 1, 2, 3, 4]
-    np.testing.assert_array_equal(result.x, seen[-1].x)
+    np.testing.assert_allclose(result.x, seen[-1].x, rtol=1e-15)  # its sum made exactly 1
     assert (seen[-1].value, seen[-1].gap) == (result.trace["value"][-1], result.trace["gap"][-1])
     assert DOMAIN.contains(seen[0].x)
     _holds(result)
@@ -205,7 +206,7 @@ def test_an_interrupt_inside_a_correction_ends_the_outer_run(nth: int) -> None:
 
     result = minimize(_smooth(hook), DOMAIN, method="fully-corrective", tol=0.0)
     assert result.status is Status.INTERRUPTED
-    assert calls <= nth + 2  # the certificates of the inner and of the outer run
+    assert calls <= nth + 3  # the certificates of the inner and of the outer run, and its rounding
     _holds(result)
     if result.active_set is not None:
         np.testing.assert_allclose(result.active_set.point(), result.x, atol=1e-14)

@@ -134,7 +134,9 @@ def test_arrays_out_of_shape_type_or_range_are_refused(path, name, key, change):
         ("linear", "classes_", 5), ("linear", "n_features_in_", "4"), ("linear", "coef_", None),
         ("linear", "n_features_in_", True), ("linear", "objective_", {"array": "coef_"}),
         ("linear", "status_", "solved"), ("linear", "trace_", []), ("linear", "gap_", 1),
-        ("joint rbf", "_gamma", "scale"), ("joint rbf", "_support_rows", None),
+        ("joint rbf", "_kernel_fit", {"tuple": ["rbf", "scale", 3, 0.0]}),
+        ("joint rbf", "_support_rows", None), ("hull", "_kernel_fit", ["rbf", 1.0, 3, 0.0]),
+        ("hull", "_kernel_fit", {"tuple": ["precomputed", 1.0, 3, 0.0]}),
         ("joint rbf", "kernel_shift_", -1.0), ("hull", "_shape_fit", {"tuple": [100, 5]}),
         ("hull", "trace_", {"traces": []}), ("trees", "_machines", []),
         ("trees", "_kind", "classifier"), ("trees", "estimators_", [1, 2]),
@@ -153,7 +155,7 @@ def test_attributes_of_another_type_are_refused(path, name, key, value):
         load(file.write(path))
 
 
-@pytest.mark.parametrize("value", ["rbf", "precomputed", "other", 5, None, ["linear"]])
+@pytest.mark.parametrize("value", ["other", 5, None, ["linear"]])
 def test_a_kernel_that_does_not_fit_is_refused(path, value):
     file = File("linear")
     file.manifest["parameters"]["kernel"] = value
@@ -250,7 +252,7 @@ def test_large_files_are_not_packed(path, monkeypatch):
 
 def test_what_would_not_load_is_not_saved(path):
     model = MulticlassSVC(random_state=0).fit(X, LABELS)
-    for change in ({"kernel": "rbf"}, {"C": -1.0}):
+    for change in ({"kernel": "other"}, {"C": -1.0}):
         changed = copy.deepcopy(model).set_params(**change)
         with pytest.raises(ModelFileError, match="not as it was fitted"):
             save(changed, path)

@@ -60,7 +60,7 @@ def test_max_hinge_is_crammer_singer_of_liblinear(load, C):
         multi_class="crammer_singer", fit_intercept=False, C=C, tol=1e-8, max_iter=100_000
     ).fit(X, y)
     ours = exact(C=C, fit_intercept=False).fit(X, y)
-    assert hinge(ours, X, y, C) == pytest.approx(ours.objective_, rel=1e-12)
+    assert hinge(ours, X, y, C) == pytest.approx(ours.objective_, rel=1e-10)
     assert ours.objective_ <= hinge(theirs, X, y, C) * (1 + 1e-9)
     assert ours.objective_ == pytest.approx(hinge(theirs, X, y, C), rel=1e-5)
     assert ours.dual_objective_ <= hinge(theirs, X, y, C)
@@ -262,7 +262,8 @@ def test_intercept_is_a_constant_feature(iris, scaling, data):
     assert np.allclose(model.coef_, other.coef_[:, :-1], atol=1e-3)
     assert np.allclose(model.intercept_, scaling * other.coef_[:, -1], atol=1e-3)
     assert np.array_equal(other.intercept_, np.zeros(3))
-    gram = exact(kernel="precomputed", intercept_scaling=scaling).fit(X @ X.T, y)
+    # float64 proves 1.2e-9 of the matrix with a constant of 25
+    gram = exact(kernel="precomputed", intercept_scaling=scaling, tol=2e-9).fit(X @ X.T, y)
     assert gram.objective_ == pytest.approx(other.objective_, rel=1e-8)
 
 

@@ -114,7 +114,8 @@ def test_certificate_from_attributes(kind, smoothing, solver, max_iter):
     assert value == pytest.approx(model.objective_, rel=1e-9)
     if solver in ("block", "fw-corrective") or smoothing:
         dual_value = problem.dual(model.dual_coef_)
-        assert dual_value == pytest.approx(model.dual_objective_, rel=1e-9)
+        # what they differ by is the rounding that the bound allows for
+        assert -1e-15 * value <= dual_value - model.dual_objective_ <= 1e-11 * value
         assert model.gap_ == pytest.approx(value - dual_value, abs=1e-9 * value)
     else:
         assert model.dual_coef_ is None
@@ -454,7 +455,7 @@ def test_odd_data(solver, shape):
         ascent = BlockAscent(given, rng, 1e-9) if solver == "block" else BatchDescent(given, solver)
         outcome = run(ascent, Stopping(0.0, 1e-9, 100))
         least = solve(problem)[0]
-        assert outcome.lower_bound <= least + 1e-8
+        assert outcome.look.value - outcome.look.gap <= least + 1e-8
         assert least <= outcome.look.value + 1e-8
         return
     X = {
@@ -473,5 +474,5 @@ def test_odd_data(solver, shape):
 
 def test_tolerance_zero_ends():
     model = draw("weighted-top-k").fit(solver="block", tol=0.0, max_iter=1000)
-    assert model.status_.value in ("solved", "no progress")
+    assert model.status_.value in ("precision limit", "no progress")
     assert model.relative_gap_ < 1e-11

@@ -77,7 +77,7 @@ def test_estimators_are_independent(iris):
         z = scores - scores[np.arange(150), y][:, None] + (np.arange(3) != y[:, None])
         square = (model.coef_**2).sum() + (model.intercept_**2).sum()
         value = 0.5 * square + model.C * z.max(axis=1).sum()
-        assert model.objective_ == pytest.approx(value, rel=1e-12)
+        assert model.objective_ == pytest.approx(value, rel=1e-10)
     before = long.estimators[0].coef_.copy()
     long.estimators[1].set_params(C=7.0).fit(X, y)
     assert np.array_equal(long.estimators[0].coef_, before)

@@ -119,9 +119,9 @@ def test_schedules_run_where_their_theory_holds(method):
         clf.fit(X, y)
     best = exact(K=3, gamma=5.0).fit(X, y)
     assert clf.objective_ - clf.gap_ <= best.objective_ <= clf.objective_ * (1 + 1e-9)
-    with pytest.raises(ValueError, match=r"needs, and .* lacks, .*grid"):
+    with pytest.raises(ValueError, match=r"needs examples of equal weights, and K a multiple"):
         ReducedHullSVC(K=2.5, method=method).fit(X, y)
-    with pytest.raises(ValueError, match="needs a positive strong_convexity"):
+    with pytest.raises(ValueError, match="needs a positive definite kernel matrix"):
         ReducedHullSVC(K=3, method=method).fit(X[[0] * 6 + [7] * 6], y)
 
 

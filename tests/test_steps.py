@@ -158,7 +158,8 @@ def test_backtracking_works_under_a_large_constant() -> None:
     smooth = Smooth(lambda x: 1e8 + 0.5 * (x - target) @ (x - target), lambda x: x - target)
     for method in ("away", "pairwise", "blended-pairwise", "di-away", "di-pairwise"):
         result = minimize(smooth, Simplex(4), method=method, step="backtracking", tol=1e-7)
-        assert result.status is Status.SOLVED, method
+        assert result.status is Status.PRECISION_LIMIT, method  # the value itself is that uncertain
+        assert result.gap < 1e-6
         np.testing.assert_allclose(result.x, Simplex(4).project(target), atol=1e-3)
 
 

@@ -248,11 +248,11 @@ def test_certificate_of_rounded_rows(tmp_path, digits):
     A = model.dual_coef_.toarray()
     W = A.T @ X.astype(float)
     D = A[np.arange(y.size), y].sum() - 0.5 * (W**2).sum()
-    assert model.dual_objective_ == pytest.approx(D, rel=1e-12)
+    assert D * (1 - 1e-11) <= model.dual_objective_ <= D * (1 + 1e-15)
     scores = X.astype(float) @ model.coef_.T
     margins = scores - scores[np.arange(y.size), y][:, None] + (np.arange(10) != y[:, None])
     P = 0.5 * (model.coef_**2).sum() + 0.05 * margins.max(axis=1).sum()
-    assert model.objective_ == pytest.approx(P, rel=1e-12)
+    assert P * (1 - 1e-15) <= model.objective_ <= P * (1 + 1e-11)
 
 
 def test_what_needs_all_rows_in_memory(tmp_path, digits):

@@ -19,7 +19,8 @@ from benchmarks.kernel import Point, Problem, judge, load, reference
 from benchmarks.plots import evaluations
 from benchmarks.smo import smo
 from cornerstep.optimiser.loop import Iterate
-from cornerstep.problems.kernel_columns import InnerProductKernel, KernelColumns
+from cornerstep.problems.kernel_columns import KernelColumns
+from cornerstep.problems.kernel_values import InnerProductKernel
 
 #: The published K of Figure 3; those of Figure 1 stand for the published ones, which are not known.
 SETS = {

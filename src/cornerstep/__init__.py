@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from cornerstep.optimiser import Result, Status, minimize
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from cornerstep.reporting import report
     from cornerstep.verification import Verification, certify
 
-__version__ = version("cornerstep")
+__version__ = "0.1.0"
 
 __all__ = [
     "Certificate",

@@ -15,6 +15,44 @@ from typing import Any
 import numpy as np
 
 
+class DeviceError(RuntimeError):
+    """The device that the data are on failed: out of memory, a failed launch, a lost device."""
+
+
+@contextmanager
+def device_errors(X: Any) -> Iterator[None]:
+    """Turn what torch raises when a device fails into one clear error.
+
+    After a failed kernel every later call fails as well: the process has to be started anew.
+    """
+    if not is_torch(X):
+        yield
+        return
+    import torch
+
+    failures = (torch.OutOfMemoryError, torch.AcceleratorError, *_launch_errors())
+    try:
+        yield
+    except failures as error:
+        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        if isinstance(error, torch.OutOfMemoryError):
+            advice = "give fewer rows at a time or a smaller dtype, or free memory there"
+        else:
+            advice = "if it was lost, start the process anew"
+        raise DeviceError(
+            f"the device {X.device} failed on X of shape {tuple(X.shape)}: {first}; {advice}"
+        ) from error
+
+
+def _launch_errors() -> tuple[type[Exception], ...]:
+    """What Triton raises for a kernel that does not fit the device."""
+    if not has_triton():
+        return ()
+    from triton.errors import TritonError
+
+    return (TritonError,)
+
+
 def is_foreign(X: Any) -> bool:
     """Whether X is an array of another library that follows the standard."""
     if isinstance(X, np.ndarray | np.generic):

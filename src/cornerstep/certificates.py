@@ -34,6 +34,8 @@ class Certificate:
         Why each machine stopped.
     target : str
         What was asked for, such as 'relative gap <= 0.001'.
+    allowed : array
+        The same as a gap, for each machine.
     seconds : float
     n_iter : int
     exact : bool
@@ -46,6 +48,7 @@ class Certificate:
     bounds: FloatArray
     statuses: tuple[Status, ...]
     target: str
+    allowed: FloatArray
     seconds: float
     n_iter: int
     exact: bool = True
@@ -157,7 +160,7 @@ def certificate(model: Any) -> Certificate:
     if isinstance(model, Result):
         return Certificate(
             "objective", ("",), np.array([model.value]), np.array([model.lower_bound]),
-            (model.status,), "", model.seconds, model.n_iter,
+            (model.status,), "", np.array([np.inf]), model.seconds, model.n_iter,
         )  # fmt: skip
     if not hasattr(model, "trace_"):
         raise ValueError(f"the estimator must be fitted first, got {model!r}")
@@ -168,15 +171,18 @@ def certificate(model: Any) -> Certificate:
     if hasattr(model, "soft_margin_"):
         return Certificate(
             "soft margin", machine_names(model), np.atleast_1d(model.soft_margin_),
-            np.atleast_1d(model.bound_), statuses, f"gap <= {model.tol:g}", seconds,
-            int(model.n_iter_), model.bound_is_exact_,
+            np.atleast_1d(model.bound_), statuses, f"gap <= {model.tol:g}",
+            np.full(len(runs), float(model.tol)), seconds, int(model.n_iter_),
+            model.bound_is_exact_,
         )  # fmt: skip
     values, gaps = np.atleast_1d(model.objective_), np.atleast_1d(model.gap_)
     absolute = hasattr(model, "rtol")
     target = f"{'gap' if absolute else 'relative gap'} <= {model.tol:g}"
     if absolute and model.rtol:
         target += f" or relative gap <= {model.rtol:g}"
+    share = model.rtol if absolute else model.tol
+    allowed = np.maximum(model.tol if absolute else 0.0, share * np.abs(values))
     return Certificate(
-        "objective", machine_names(model), values, values - gaps, statuses, target, seconds,
-        int(np.max(model.n_iter_)),
+        "objective", machine_names(model), values, values - gaps, statuses, target, allowed,
+        seconds, int(np.max(model.n_iter_)),
     )  # fmt: skip

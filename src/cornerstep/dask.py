@@ -28,6 +28,7 @@ import scipy.sparse as sp
 
 from cornerstep.problems.clustered import DaskCrew, current_client, imported
 from cornerstep.problems.clustered_trees import SpreadColumns
+from cornerstep.problems.examples import holds
 from cornerstep.problems.multiclass import MulticlassProblem
 from cornerstep.problems.partitions import Shared, SpreadProblem
 from cornerstep.vectors import FloatArray
@@ -123,7 +124,7 @@ def pose(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[SpreadProblem,
     for classes, of_classes, _ in seen:
         counts[np.searchsorted(model.classes_, classes)] += of_classes
     if not any(positive for _, _, positive in seen):
-        raise ValueError("sample_weight must be >= 0, and positive for some example")
+        raise ValueError("sample_weight times class_weight must be positive for some example")
     factors = model.C * class_factors(model.class_weight, model.classes_, counts)
     shared = shared_of(model, n)
     starts = np.cumsum([0, *X.chunks[0]])
@@ -135,7 +136,12 @@ def pose(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[SpreadProblem,
     ]
     crew = DaskCrew(client, _placed(client, X, prepared), np.diff(starts), shared)
     problem = SpreadProblem(
-        crew, shared, n, d + bool(shared.constant), sp.issparse(X._meta), X.dtype == np.float32
+        crew,
+        shared,
+        n,
+        d + bool(shared.constant),
+        sp.issparse(X._meta),
+        X.dtype == np.float32 and holds(X.dtype, shared.constant),
     )
     return problem, np.ones(n, dtype=bool), X
 
@@ -225,9 +231,12 @@ def _delayed(part: Any) -> list[Any]:
 def _summary(y: Any, weights: Any) -> tuple[Any, Any, bool]:
     if y.dtype.kind == "f" and not (np.isfinite(y) & (y % 1 == 0)).all():
         raise ValueError("Unknown label type: y must be classes, got numbers that are not whole")
+    if not np.isfinite(weights).all():
+        raise ValueError("sample_weight must be finite, got NaN or infinity")
+    if (weights < 0).any():
+        raise ValueError(f"sample_weight must be >= 0, got {weights.min()}")
     classes, counts = np.unique(y, return_counts=True)
-    valid = bool(np.isfinite(weights).all() and (weights >= 0).all())
-    return classes, counts, valid and bool((weights > 0).any())
+    return classes, counts, bool((weights > 0).any())
 
 
 def _prepared(

@@ -1,10 +1,16 @@
 """Where dense, sparse and matrix-free data meet: ``A x``, ``A' r`` and ``A[:, J] v`` for each.
 
 Objectives speak to their data through :class:`Matrix` only, so none of them is written twice.
+
+The sizes ``|A| |x|`` of the terms of a product bound its rounding errors.  A LinearOperator has no
+entries to take absolute values of: four times the largest entry of ``A |x|`` stands for them, which
+is a rule and no proof.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,6 +22,9 @@ from cornerstep.vectors import FloatArray, IntArray
 # A product with k of n columns gathers them first; past this share of the columns one product with
 # the whole matrix is cheaper (a gathered entry costs a copy and a multiply-add).
 _GATHER_SHARE = 0.25
+
+_PORTION = 1 << 16  # entries of a dense matrix whose absolute values are taken at a time
+_SIZE_OF_OPERATOR = 4.0  # sizes of an operator's terms, over the largest entry of its product
 
 
 class Matrix:
@@ -59,6 +68,34 @@ class Matrix:
         """``A' r``."""
         return self.data.rmatvec(r) if isinstance(self.data, LinearOperator) else self.data.T @ r
 
+    def sizes(self, x: FloatArray) -> FloatArray:
+        """``|A| |x|``, which bounds the terms of ``A x``; for a LinearOperator see the module."""
+        return self._absolute(self.data, self.times, x)
+
+    def transpose_sizes(self, r: FloatArray) -> FloatArray:
+        """``|A|' |r|``."""
+        return self._absolute(self.data.T, self.transpose_times, r)
+
+    def _absolute(
+        self, data: Any, product: Callable[[FloatArray], FloatArray], x: FloatArray
+    ) -> FloatArray:
+        if isinstance(self.data, LinearOperator):
+            image = np.asarray(product(np.abs(x)))
+            return np.full(image.size, _SIZE_OF_OPERATOR * float(np.abs(image).max(initial=0.0)))
+        if not self.is_dense:
+            return abs(data) @ np.abs(x)
+        used = x.nonzero()[0]
+        columns = used if used.size <= _GATHER_SHARE * x.size else np.arange(x.size)
+        out = np.zeros(data.shape[0])
+        portion = max(1, _PORTION // max(1, out.size))
+        for first in range(0, columns.size, portion):  # a copy of the whole may not fit
+            some = columns[first : first + portion]
+            if self.symmetric:  # rows are contiguous
+                out += np.abs(x.take(some)).dot(np.abs(data.take(some, axis=0)))
+            else:
+                out += np.abs(data.take(some, axis=1)).dot(np.abs(x.take(some)))
+        return out
+
     def combine(self, indices: IntArray | None, values: FloatArray) -> FloatArray:
         """``A[:, indices] values``: a combination of few columns (of all, if indices is None)."""
         if indices is None:
@@ -97,6 +134,13 @@ class Matrix:
         value = eigsh(self.data, k=1, which=which, v0=start, return_eigenvectors=False)[0]
         return float(value)
 
+    def norm(self) -> float:
+        """The largest singular value, ``max |A x|`` over ``|x| <= 1``."""
+        if isinstance(self.data, LinearOperator):
+            return math.sqrt(self.gram_norm())
+        largest = float(abs(self.data).max()) or 1.0  # squares of the entries must not underflow
+        return largest * math.sqrt(Matrix(self.data / largest, "A").gram_norm())
+
     def gram_norm(self) -> float:
         """The largest eigenvalue of ``A' A``, by the smaller of the two products."""
         if not isinstance(self.data, LinearOperator) and min(self.shape) <= 2000:
@@ -111,12 +155,12 @@ class Matrix:
         )
         return Matrix(product, "Gram operator", symmetric=True).eigenvalue("LA")
 
-    def is_symmetric(self) -> bool:
-        """Whether the entries are symmetric to rounding (a LinearOperator is taken on trust)."""
+    def asymmetry(self) -> float:
+        """The largest ``|a_ij - a_ji|`` over the largest entry (a LinearOperator is trusted)."""
         if isinstance(self.data, LinearOperator):
-            return True
-        gap = abs(self.data - self.data.T).max() if self.shape[0] else 0.0
-        return bool(gap <= 1e-10 * max(1.0, abs(self.data).max()))
+            return 0.0
+        gap = float(abs(self.data - self.data.T).max()) if self.shape[0] else 0.0
+        return gap / float(abs(self.data).max()) if gap else 0.0
 
 
 def _require_finite(values: FloatArray, name: str) -> None:

@@ -95,6 +95,13 @@ class Loss:
         out[np.arange(labels.size), labels] = 0.0
         return out
 
+    def largest_deltas(self, labels: IntArray) -> FloatArray:
+        """The largest ``|Delta_j|`` of each example."""
+        if self.costs is None:
+            return np.ones(labels.size)
+        largest = np.abs(self.costs).max(axis=1)
+        return largest if self.per_example else largest[labels]
+
     def value(self, scores: npt.ArrayLike, y: Any) -> Any:
         """``Phi(s; y)``: a float, or one for each row."""
         return _batched(self._values, scores, y)

@@ -16,7 +16,12 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from cornerstep.linear import Matrix, as_vector
+from cornerstep.rounding import EPSILON, gamma, sum_error
 from cornerstep.vectors import Direction, FloatArray, IntArray
+
+# Rounding of functions that are known by their answers only, in units of the last place of the
+# sizes of their terms: a rule, above what sums and elementary functions lose, and no proof.
+_ULPS = 16
 
 
 class Ray(Protocol):
@@ -57,7 +62,9 @@ class Objective(Protocol):
     ``lipschitz`` is a Lipschitz constant of the gradient and ``strong_convexity`` a modulus of
     strong convexity, both in the Euclidean norm and None where unknown.  An objective may add
     columns to the trace of a run: ``extra_columns``, their names, and ``extra()``, what they are at
-    the time of asking.
+    the time of asking.  One with ``errors(position)`` says how far rounding may have put the value,
+    and each entry of the gradient, of a position that ``at`` computed; :func:`errors_of` has a rule
+    for those that do not.
     """
 
     @property
@@ -73,9 +80,33 @@ class Objective(Protocol):
         """Value and gradient at ``x``, computed from the data."""
 
 
+def errors_of(objective: Any, position: Position) -> tuple[float, FloatArray]:
+    """Bounds of the rounding errors of the value, and of each entry of the gradient, at a position.
+
+    The objective's own word, or a few units in the last place of ``|f(x)| + <|grad f(x)|, |x|>``
+    and of the largest entry of the gradient.
+    """
+    errors = getattr(objective, "errors", None)
+    if errors is not None:
+        value_error, gradient_error = errors(position)
+        return float(value_error), gradient_error
+    return _usual_errors(position)
+
+
+def _usual_errors(position: Position) -> tuple[float, FloatArray]:
+    sizes = np.abs(position.gradient)
+    value = abs(position.value) + float(sizes @ np.abs(position.x))
+    largest = float(sizes.max(initial=0.0))
+    return float(sum_error(value, _ULPS)), np.full(sizes.size, sum_error(largest, _ULPS))
+
+
 @runtime_checkable
 class SymmetricOperator(Protocol):
-    """A symmetric matrix that computes its products in its own way (lazily, cached, ...)."""
+    """A symmetric matrix that computes its products in its own way (lazily, cached, ...).
+
+    One with ``sizes(x)`` bounds the entries of ``|Q| |x|``, from which follow rounding errors of
+    ``Q x``; for others a multiple of the largest entry of ``Q x`` stands for them.
+    """
 
     shape: tuple[int, int]
 
@@ -168,9 +199,7 @@ class Quadratic:
         if isinstance(Q, SymmetricOperator):
             self.hessian = Q
         else:
-            self.hessian = Matrix(Q, "Q", symmetric=True)
-        if isinstance(self.hessian, Matrix) and not self.hessian.is_symmetric():
-            raise ValueError("Q must be symmetric; pass (Q + Q.T) / 2 for the same function")
+            self.hessian = _symmetric(Matrix(Q, "Q", symmetric=True))
         self.size: int = self.hessian.shape[0]
         self.linear = np.zeros(self.size) if c is None else as_vector(c, "c", self.size)
 
@@ -179,6 +208,18 @@ class Quadratic:
         value = float(x @ (0.5 * image + self.linear))
         return _QuadraticPosition(self.hessian, self.linear, x, value, image + self.linear)
 
+    def errors(self, position: Position) -> tuple[float, FloatArray]:
+        """Sums of as many products as x has entries that are not 0, and one term of c each."""
+        terms = int(np.count_nonzero(position.x)) + 3
+        x, linear = np.abs(position.x), np.abs(self.linear)
+        if not hasattr(self.hessian, "sizes"):
+            largest = float(np.abs(position.gradient - self.linear).max(initial=0.0))
+            gradient = gamma(terms) * (_ULPS * largest + linear)
+            return 2 * float(x @ gradient), gradient
+        sizes = self.hessian.sizes(position.x)
+        gradient = sum_error(sizes + linear, terms)
+        return float(x @ gradient + sum_error(x @ (sizes + linear), terms)), gradient
+
     @cached_property
     def lipschitz(self) -> float:
         return self.hessian.eigenvalue("LA")
@@ -186,6 +227,17 @@ class Quadratic:
     @cached_property
     def strong_convexity(self) -> float:
         return max(self.hessian.eigenvalue("SA"), 0.0)
+
+
+def _symmetric(matrix: Matrix) -> Matrix:
+    """The matrix with what rounding has left of asymmetry removed, or an error if there is more."""
+    asymmetry = matrix.asymmetry()
+    if asymmetry == 0:
+        return matrix
+    if asymmetry > 1e-10:
+        raise ValueError("Q must be symmetric; pass (Q + Q.T) / 2 for the same function")
+    half = matrix.data / 2  # first: a sum of the two may overflow
+    return Matrix(half + half.T, "Q", symmetric=True)
 
 
 class LeastSquares:
@@ -214,6 +266,20 @@ class LeastSquares:
         gradient = self.matrix.transpose_times(residual)
         value = 0.5 * float(residual @ residual)
         return _QuadraticPosition(self.hessian, self.linear, x, value, gradient)
+
+    def errors(self, position: Position) -> tuple[float, FloatArray]:
+        """Rounding of ``r = Ax - b`` (only where it meets r), of ``A'r`` and of ``r'r``.
+
+        Any vector r gives the bound ``f(y) >= <A'r, y> - <r, b> - 1/2 |r|²`` for all y, so ``A'r``
+        need not be the gradient at x: what r is off by, say e, moves the value by ``<r, e>`` only.
+        """
+        x, rows = position.x, self.target.size
+        residual = np.abs(self.matrix.times(x) - self.target)
+        terms = int(np.count_nonzero(x)) + 2
+        error = sum_error(self.matrix.sizes(x) + np.abs(self.target), terms)
+        gradient = sum_error(self.matrix.transpose_sizes(residual), rows + 1)
+        square = 0.5 * float(residual @ residual)
+        return float(error @ (2 * residual + error) + sum_error(square, rows + 2)), gradient
 
     @cached_property
     def lipschitz(self) -> float:
@@ -303,6 +369,22 @@ class Smooth:
 
     def at(self, x: FloatArray) -> _SmoothPosition:
         return _SmoothPosition(self, x, self.value(x), self.gradient(x))
+
+    def errors(self, position: Position) -> tuple[float, FloatArray]:
+        """The rule of :func:`errors_of`, and how the gradient answers to a rounding of x.
+
+        Where a gradient is small because its terms cancel, its own size says nothing of them: it is
+        asked for once more with the entries of x rounded up and down, one after the other.
+        """
+        value, gradient = _usual_errors(position)
+        x = position.x
+        signs = np.where(np.arange(x.size) % 2 == 0, 1.0, -1.0)
+        moved = self.gradient(x * (1 + 2 * EPSILON * signs))
+        change = float(np.abs(moved - position.gradient).max(initial=0.0))
+        if not np.isfinite(change):  # x is at the edge of where f is defined
+            return value, gradient
+        lost = _ULPS * max(1.0, x.size**0.5) * change
+        return value + lost * float(np.abs(x).sum()), gradient + lost
 
 
 class _SmoothPosition:

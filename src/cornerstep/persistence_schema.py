@@ -28,6 +28,7 @@ from cornerstep.persistence_specs import (
     Array,
     Count,
     Each,
+    Fields,
     Flag,
     Float,
     Integer,
@@ -49,6 +50,7 @@ from cornerstep.structured.base import StructuredModel
 
 _DOUBLE, _WHOLE = ("f8",), ("i4", "i8")
 _FLOAT = ("f4", "f8")
+_KERNEL = Fields(Word(*KERNELS), Float(0), Number(0), Number())  # name, gamma, degree, coef0
 _CERTIFIED: dict[str, Spec] = {
     "objective_": Float(), "dual_objective_": Float(), "gap_": Float(),
     "relative_gap_": Float(), "status_": StatusOf(), "n_iter_": Integer(), "trace_": TraceOf(),
@@ -128,21 +130,21 @@ class _Model(Spec):
 #: The parameters and the fitted attributes of each estimator: nothing else is written or set.
 SCHEMAS: dict[str, tuple[dict[str, Spec], dict[str, Spec]]] = {
     "MulticlassSVC": (
-        {"kernel": Word(*KERNELS), "degree": Number(0), "coef0": Number(), "tol": Number(0),
-         "fit_intercept": Flag(), "intercept_scaling": Number(0)},
+        {"tol": Number(0)},
         {
-            "n_features_in_": Count("d"), "classes_": Labels(r=lambda m: 1 if m == 2 else m),
+            "_kernel_fit": _KERNEL, "n_features_in_": Count("d"),
+            "classes_": Labels(r=lambda m: 1 if m == 2 else m),
             "feature_names_in_": Array(("O",), "d"), "coef_": Array(_FLOAT, "r", "d"),
             "intercept_": Array(_FLOAT, "r"), "dual_coef_": Maybe(Rows(_FLOAT, "n", "m")),
-            **_CERTIFIED, "kernel_shift_": Float(0), "_gamma": Float(0),
+            **_CERTIFIED, "kernel_shift_": Float(0), "_constant_fit": Number(0),
             "support_": Array(_WHOLE, "s", below="n"),
             "_support_rows": Maybe(Rows(_FLOAT, "s", "d")), "_machine": Rows(_DOUBLE, "s", "m"),
         },
     ),
     "ReducedHullSVC": (
-        {"kernel": Word(*KERNELS), "degree": Number(0), "coef0": Number(), "tol": Number(0)},
+        {"tol": Number(0)},
         {
-            "n_features_in_": Count("d"),
+            "_kernel_fit": _KERNEL, "n_features_in_": Count("d"),
             "classes_": Labels(p=lambda m: m * (m - 1) // 2, r=lambda m: m - 1),
             "feature_names_in_": Array(("O",), "d"), "_shape_fit": Each(Count(None), length=2),
             "support_": Array(_WHOLE, "s", below="n"), "support_vectors_": Rows(_FLOAT, "v", "c"),
@@ -153,7 +155,7 @@ SCHEMAS: dict[str, tuple[dict[str, Spec], dict[str, Spec]]] = {
                 for name in ("C", "nu", "K", "margin", "objective", "gap")
             },
             "status_": OneOrEach(StatusOf(), Each(StatusOf(), "p")), "n_iter_": Array(_WHOLE, "p"),
-            "n_kernel_evaluations_": Integer(), "_gamma": Float(0),
+            "n_kernel_evaluations_": Integer(),
             "trace_": OneOrEach(TraceOf(), Each(TraceOf(), "p")),
         },
     ),
@@ -195,7 +197,9 @@ _CHECKS: dict[str, Callable[[Any], None]] = {
 
 _ALWAYS_OPTIONAL = ("feature_names_in_",)
 _OF_WEIGHTS = ("coef_", "intercept_")
-_OF_KERNELS = ("support_", "_support_rows", "_machine", "_gamma", "kernel_shift_")
+_OF_KERNELS = (
+    "support_", "_support_rows", "_machine", "_kernel_fit", "_constant_fit", "kernel_shift_",
+)  # fmt: skip
 
 
 def check_model(estimator: Any) -> None:
@@ -239,7 +243,7 @@ def _optional(estimator: Any) -> tuple[str, ...]:
         )  # fmt: skip
     if type(estimator).__name__ != "MulticlassSVC":
         return _ALWAYS_OPTIONAL
-    return _ALWAYS_OPTIONAL + (_OF_KERNELS if estimator.kernel == "linear" else _OF_WEIGHTS)
+    return _ALWAYS_OPTIONAL + (_OF_KERNELS if hasattr(estimator, "coef_") else _OF_WEIGHTS)
 
 
 def _derive(estimator: Any, name: str, sizes: Sizes) -> None:
@@ -258,4 +262,4 @@ def _derive(estimator: Any, name: str, sizes: Sizes) -> None:
 
 
 def _is_precomputed(estimator: Any) -> bool:
-    return getattr(estimator, "kernel", None) == "precomputed"
+    return hasattr(estimator, "_kernel_fit") and estimator._kernel_fit[0] == "precomputed"

@@ -278,6 +278,19 @@ class Each(Spec):
             self.spec.check(part, f"{name}[{k}]", sizes)
 
 
+class Fields(Spec):
+    """A tuple of one value for each specification."""
+
+    def __init__(self, *specs: Spec) -> None:
+        self.specs = specs
+
+    def check(self, value: Any, name: str, sizes: Sizes) -> None:
+        fits = isinstance(value, tuple) and len(value) == len(self.specs)
+        require(fits, name, f"a tuple of {len(self.specs)} values", value)
+        for k, (part, spec) in enumerate(zip(value, self.specs, strict=True)):
+            spec.check(part, f"{name}[{k}]", sizes)
+
+
 class OneOrEach(Spec):
     """One value for one machine, p = 1; another kind of value for several."""
 

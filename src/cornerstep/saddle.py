@@ -21,10 +21,12 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
-from cornerstep.domains.base import ORACLES, Domain, has_oracle
+from cornerstep.domains.base import ORACLES, Domain, has_oracle, reach
 from cornerstep.linear import Matrix, as_vector
 from cornerstep.optimiser.loop import Callback, Look, Move, Stopping, run
 from cornerstep.optimiser.result import Result
+from cornerstep.optimiser.solver import is_inside
+from cornerstep.rounding import EPSILON, TINY, gamma, sum_error
 from cornerstep.vectors import FloatArray
 
 
@@ -52,6 +54,14 @@ class Bilinear:
     def dual_gradient(self, w: FloatArray) -> FloatArray:
         """``F'w + c``, the gradient in z."""
         return self.matrix.transpose_times(w) + self.c
+
+    def primal_errors(self, z: FloatArray) -> FloatArray:
+        """Bounds of the rounding errors of ``Fz - a``."""
+        return sum_error(self.matrix.sizes(z) + np.abs(self.a), z.size + 2)
+
+    def dual_errors(self, w: FloatArray) -> FloatArray:
+        """Bounds of the rounding errors of ``F'w + c``."""
+        return sum_error(self.matrix.transpose_sizes(w) + np.abs(self.c), w.size + 2)
 
 
 class _Euclidean:
@@ -109,10 +119,11 @@ def _norm(matrix: Matrix, primal: Any, dual: Any) -> float:
     by ``r * (largest entry or column norm)²``; Euclidean x Euclidean is the spectral norm.
     """
     if primal.order == dual.order == 2.0:
-        return math.sqrt(matrix.gram_norm())
+        return matrix.norm()
     if isinstance(matrix.data, LinearOperator):
         raise ValueError("give step when F is a LinearOperator and a geometry is entropic")
-    entries = matrix.data if sp.issparse(matrix.data) else np.asarray(matrix.data)
+    largest = float(abs(matrix.data).max()) or 1.0  # squares of the entries must not underflow
+    entries = matrix.data / largest
     total = 0.0
     for rows, r in primal.blocks:
         for columns, q in dual.blocks:
@@ -120,8 +131,10 @@ def _norm(matrix: Matrix, primal: Any, dual: Any) -> float:
             square = part.multiply(part) if sp.issparse(part) else part**2
             axis = 0 if primal.order == 2.0 else 1
             both = primal.order == dual.order
-            total += r * q * float(square.max() if both else square.sum(axis=axis).max())
-    return math.sqrt(total)
+            # The root of each radius first: a product of the two may underflow.
+            size = float(square.max() if both else square.sum(axis=axis).max())
+            total = math.hypot(total, math.sqrt(r) * math.sqrt(q) * math.sqrt(size))
+    return largest * total
 
 
 class _Extragradient:
@@ -142,6 +155,8 @@ class _Extragradient:
         # gradients at the averages: in w, and in z
         self._gradients = saddle.primal_gradient(self.z), saddle.dual_gradient(self.w)
         self.oracle_calls = 0
+        self._rounding = 0.0  # of the last certificate
+        self._promise = -math.inf, self.z  # the best lower bound of any look, and where it was
 
     @property
     def point(self) -> tuple[FloatArray, FloatArray]:
@@ -149,11 +164,21 @@ class _Extragradient:
 
     def look(self) -> Look:
         """``upper = max_z L(w, z)`` and ``lower = min_w L(w, z)`` at the averages."""
-        in_w, in_z = self._gradients
-        self.oracle_calls += 2
-        upper = float(self.dual.domain.lmo(-in_z) @ in_z) - float(self.saddle.a @ self.w)
-        lower = float(self.primal.domain.lmo(in_w) @ in_w) + float(self.saddle.c @ self.z)
-        return Look(upper, max(upper - lower, 0.0))
+        upper, lower = self._upper(), self._lower()
+        lower -= self._rounding
+        if lower > self._promise[0]:
+            self._promise = lower, self.z
+        return Look(upper, max(upper - lower, self._rounding), rounding=self._rounding)
+
+    def _upper(self) -> float:
+        _, in_z = self._gradients
+        self.oracle_calls += 1
+        return float(self.dual.domain.lmo(-in_z) @ in_z) - float(self.saddle.a @ self.w)
+
+    def _lower(self) -> float:
+        in_w, _ = self._gradients
+        self.oracle_calls += 1
+        return float(self.primal.domain.lmo(in_w) @ in_w) + float(self.saddle.c @ self.z)
 
     def move(self) -> Move:
         eta, t = self.step, self.t
@@ -176,9 +201,64 @@ class _Extragradient:
         return Move(eta, "extragradient")
 
     def certify(self, point: tuple[FloatArray, FloatArray]) -> Look:
-        self.w, self.z = point
+        """Both values from the data; what rounding may do to them is added to the gap."""
+        self.w, self.z = (
+            _checked(side.domain, x)
+            for side, x in zip((self.primal, self.dual), point, strict=True)
+        )
         self._gradients = self.saddle.primal_gradient(self.z), self.saddle.dual_gradient(self.w)
-        return self.look()
+        upper, lower = self._upper(), self._lower()
+        self._rounding = self._upper_error(upper) + self._lower_error(lower)
+        gap = max(upper - lower, 0.0) + self._rounding
+        return Look(upper, gap, rounding=self._rounding)
+
+    def _upper_error(self, upper: float) -> float:
+        """Of ``max_z <F'w + c, z> - <a, w>``: its gradient, its sum, its oracle."""
+        in_z, own = -self._gradients[1], np.abs(self.saddle.a) @ np.abs(self.w)
+        errors = self.saddle.dual_errors(self.w)
+        return _value_error(self.dual.domain, in_z, errors, float(own), upper)
+
+    def _lower_error(self, lower: float) -> float:
+        """Of ``min_w <Fz - a, w> + <c, z>``: the same."""
+        in_w, own = self._gradients[0], np.abs(self.saddle.c) @ np.abs(self.z)
+        errors = self.saddle.primal_errors(self.z)
+        return _value_error(self.primal.domain, in_w, errors, float(own), lower)
+
+    def best_bound(self, look: Look) -> float:
+        """The best lower bound of the run that ended with ``look``, proven anew where it was."""
+        bound = look.value - look.gap
+        promised, z = self._promise
+        if promised > bound:
+            self._gradients, self.z, answer = (
+                (self.saddle.primal_gradient(z), self._gradients[1]),
+                z,
+                (self._gradients, self.z),
+            )
+            lower = self._lower()
+            bound = max(bound, lower - self._lower_error(lower))
+            self._gradients, self.z = answer
+        return min(bound, look.value)
+
+
+def _checked(domain: Any, x: FloatArray) -> FloatArray:
+    """The point without the rounding of its constraints, or an error if there is more of it."""
+    if has_oracle(domain, "snap"):
+        x = x.copy()
+        domain.snap(x)
+    if not is_inside(domain, x):
+        raise ValueError(f"projections must lie in their domain, {domain!r}; one does not")
+    return x
+
+
+def _value_error(
+    domain: Any, gradient: FloatArray, errors: FloatArray, own: float, value: float
+) -> float:
+    """Rounding of ``min <gradient, v>`` over the domain plus a sum whose terms sum to ``own``."""
+    errors = errors + gamma(gradient.size + 4) * np.abs(gradient)
+    total = reach(domain, errors, np.zeros(domain.size)) + TINY * domain.size
+    if has_oracle(domain, "lmo_error"):
+        total += float(domain.lmo_error(gradient, domain.lmo(gradient)))
+    return total + float(sum_error(own, domain.size + 4)) + 4 * EPSILON * abs(value)
 
 
 def extragradient(
@@ -255,7 +335,7 @@ def extragradient(
         x=solver.w,
         value=outcome.look.value,
         gap=outcome.look.gap,
-        lower_bound=outcome.lower_bound,
+        lower_bound=solver.best_bound(outcome.look),
         status=outcome.status,
         method="extragradient",
         step="fixed",
@@ -286,6 +366,6 @@ def _start(start: tuple[Any, Any] | None, sides: list[Any]) -> tuple[FloatArray,
         for i, (point, side) in enumerate(zip(start, sides, strict=True))
     ]
     for i, (point, side) in enumerate(zip(points, sides, strict=True)):
-        if has_oracle(side.domain, "contains") and not side.domain.contains(point):
+        if not is_inside(side.domain, point):
             raise ValueError(f"start[{i}] must lie in its domain, {side.domain!r}; it does not")
     return points[0], points[1]

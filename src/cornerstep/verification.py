@@ -17,7 +17,6 @@ from __future__ import annotations
 import copy
 import warnings
 from dataclasses import dataclass
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -30,14 +29,13 @@ from cornerstep.certificates import Certificate, certificate
 from cornerstep.estimators.targets import example_weights
 from cornerstep.streaming import as_rows, labels_of
 from cornerstep.vectors import FloatArray, IntArray
+from cornerstep.verification_claims import Recomputed, check_claims, check_classes, compare
+from cornerstep.verification_kernel import reduced_hull
 from cornerstep.verification_multiclass import (
     FEASIBLE,
-    kernel_product,
     multiclass,
     require_rows,
 )
-
-_ROUNDING = 1e-6  # by how much, relative to the value, the numbers of a model may be off
 
 
 @dataclass(frozen=True)
@@ -115,45 +113,32 @@ def certify(estimator: Any, X: Any, y: Any = None, sample_weight: Any = None) ->
         given = {k: to_numpy(v) for k, v in vars(estimator).items() if is_foreign(v)}
         vars(estimator).update(given)
     problems: list[str] = []
+    check_claims(estimator, claimed, problems)
     if name == "StructuredSVC":
         if sample_weight is not None:
             raise ValueError("sample_weight must be None for StructuredSVC")
-        values, bounds, how = _structured(estimator, X, y, claimed)
+        found = _structured(estimator, X, y, claimed)
     elif name in _CHECKS:
-        linear = name == "MulticlassSVC" and estimator.kernel == "linear"
+        linear = name == "MulticlassSVC" and hasattr(estimator, "coef_")
         rows = as_rows(X) if linear else None
         if rows is not None:
             X, y = rows, labels_of(rows, y)
         else:
             X = sp.csr_array(X) if sp.issparse(X) else np.asarray(X)
             X = X if linear and X.dtype.kind == "f" else X.astype(np.float64)
+        check_classes(estimator, y, problems)
         labels = _labels(estimator, y)
         if X.shape[0] != labels.size:
             raise ValueError(f"X and y must be as many, got {X.shape[0]} and {labels.size}")
         weights = example_weights(
             labels, labels, estimator.classes_, sample_weight, estimator.class_weight
         )
-        values, bounds, how = _CHECKS[name](estimator, X, labels, weights, problems)
+        found = _CHECKS[name](estimator, X, labels, weights, problems)
     else:
         known = ", ".join([*_CHECKS, "StructuredSVC"])
         raise ValueError(f"estimator must be one of {known}, got {name}")
-    _compare(claimed, values, bounds, problems)
-    return Verification(claimed, values, bounds, tuple(problems), how)
-
-
-def _compare(claimed: Certificate, values: Any, bounds: Any, problems: list[str]) -> None:
-    slack = _ROUNDING * np.maximum(np.abs(claimed.values), np.abs(values)) + 1e-12
-    sign = -1.0 if claimed.quantity == "soft margin" else 1.0
-    for k, name in enumerate(claimed.names):
-        which = f" of the machine {name!r}" if name else ""
-        worse = sign * (values[k] - claimed.values[k])
-        if not worse <= slack[k]:
-            problems.append(
-                f"the {claimed.quantity}{which} is {values[k]:.9g}, not {claimed.values[k]:.9g}"
-            )
-        gap = sign * (values[k] - bounds[k])
-        if not gap <= claimed.gaps[k] + 2 * slack[k]:
-            problems.append(f"the gap{which} is {gap:.3g}, not {claimed.gaps[k]:.3g}")
+    compare(claimed, found, problems)
+    return Verification(claimed, found.values, found.bounds, tuple(problems), found.how)
 
 
 def _labels(estimator: Any, y: Any) -> IntArray:
@@ -164,65 +149,9 @@ def _labels(estimator: Any, y: Any) -> IntArray:
     return np.searchsorted(estimator.classes_, y)
 
 
-def _reduced_hull(
-    clf: Any, X: Any, labels: IntArray, weights: FloatArray, problems: list[str]
-) -> tuple[FloatArray, FloatArray, str]:
-    require_rows(clf._shape_fit[0], labels.size)
-    m = clf.classes_.size
-    Cs, Ks = np.atleast_1d(clf.C_), np.atleast_1d(clf.K_)
-    values, bounds = [], []
-    for k, (i, j) in enumerate(combinations(range(m), 2)):
-        first, second = (j, i) if m == 2 else (i, j)
-        used = ((labels == first) | (labels == second)) & (weights > 0)
-        signs = np.where(labels[used] == first, 1.0, -1.0)
-        caps = weights[used]
-        whole = np.zeros(labels.size)
-        whole[clf.support_] = clf._machines[k] / Cs[k]
-        beta = whole[used]
-        a = signs * beta
-        gradient = signs * kernel_product(clf, X, used, beta[:, None])[:, 0]
-        if clf.C is not None:
-            gradient -= 1.0 / clf.C
-        slack = FEASIBLE * max(1.0, float(caps.max()))
-        sums = [float(a[signs == sign].sum()) for sign in (1, -1)]
-        wanted = [Ks[k]] * 2 if clf.C is None else [sums[0]] * 2
-        if (
-            (a < -slack).any()
-            or (a > caps + slack).any()
-            or not np.allclose(sums, wanted, rtol=1e-6)
-        ):
-            problems.append(f"the dual point of the machine {k} lies outside its domain")
-        linear = 0.0 if clf.C is None else -float(a.sum()) / clf.C
-        values.append(0.5 * (float(a @ gradient) + linear))
-        best = _best_vertex(gradient, signs, caps, None if clf.C is not None else float(Ks[k]))
-        bounds.append(values[-1] - max(float(a @ gradient) - best, 0.0))
-    return np.array(values), np.array(bounds), "the best vertex of the domain, by sorting"
-
-
-def _best_vertex(
-    gradient: FloatArray, signs: FloatArray, caps: FloatArray, K: float | None
-) -> float:
-    """``min <g, a>`` over ``0 <= a <= caps``: the sum of each class K, or the two sums equal."""
-    costs, amounts = [], []
-    for sign in (1, -1):
-        part = np.argsort(gradient[signs == sign], kind="stable")
-        sorted_caps = caps[signs == sign][part]
-        amounts.append(np.concatenate([[0.0], np.cumsum(sorted_caps)]))
-        costs.append(
-            np.concatenate([[0.0], np.cumsum(sorted_caps * gradient[signs == sign][part])])
-        )
-    if K is not None:
-        return sum(float(np.interp(K, x, c)) for x, c in zip(amounts, costs, strict=True))
-    # the cost of filling each class to the same sum is convex and piecewise linear in the sum
-    knots = np.unique(np.concatenate(amounts))
-    knots = knots[knots <= min(amounts[0][-1], amounts[1][-1])]
-    total = sum(np.interp(knots, x, c) for x, c in zip(amounts, costs, strict=True))
-    return float(np.min(total))
-
-
 def _boosting(
     clf: Any, X: Any, labels: IntArray, weights: FloatArray, problems: list[str]
-) -> tuple[FloatArray, FloatArray, str]:
+) -> Recomputed:
     from cornerstep.estimators.boosting_machine import tree_learner
     from cornerstep.estimators.boosting_parameters import share_of_weight
     from cornerstep.problems.soft_margin import SoftMargin
@@ -250,12 +179,11 @@ def _boosting(
         learner, groups = tree_learner(clf.max_depth, clf.max_bins, 1)(rows, signs, weights[used])
         merged = d if groups is None else np.bincount(groups, weights=d)
         bounds.append(learner.query(merged).edge)
-    return np.array(values), np.array(bounds), "the largest edge under the model's distribution"
+    how = "the largest edge under the model's distribution"
+    return Recomputed(np.array(values), np.array(bounds), np.full(len(values), 1e-9), how)
 
 
-def _structured(
-    clf: Any, X: Any, Y: Any, claimed: Certificate
-) -> tuple[FloatArray, FloatArray, str]:
+def _structured(clf: Any, X: Any, Y: Any, claimed: Certificate) -> Recomputed:
     from cornerstep.structured.base import as_vector, items
 
     if clf.radius is not None:
@@ -278,11 +206,12 @@ def _structured(
         warnings.simplefilter("ignore", ConvergenceWarning)
         again.fit(X, Y)
     how = "a dual point found by a run from zero"
-    return np.array([value]), np.array([again.dual_objective_]), how
+    bound = np.array([again.dual_objective_])
+    return Recomputed(np.array([value]), bound, np.array([1e-9]), how, False)
 
 
-_CHECKS = {
+_CHECKS: dict[str, Any] = {
     "MulticlassSVC": multiclass,
-    "ReducedHullSVC": _reduced_hull,
+    "ReducedHullSVC": reduced_hull,
     "SoftMarginBoostingClassifier": _boosting,
 }

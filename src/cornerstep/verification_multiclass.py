@@ -15,14 +15,17 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics.pairwise import pairwise_kernels
 
+from cornerstep.estimators.kernels import Kernel, gamma_value
 from cornerstep.estimators.multiclass_input import given_loss
+from cornerstep.problems.rounding import Reach
 from cornerstep.streaming import Rows
 from cornerstep.vectors import FloatArray, IntArray
+from cornerstep.verification_claims import CLOSE, Recomputed
 
 FEASIBLE = 1e-6  # by how much dual points may leave their domains
 _BLOCK = 2**21  # entries of a kernel matrix or of scores held at a time
+_ROUNDS = 10_000  # of a run that finds a bound anew
 
 
 def require_rows(trained: int, given: int) -> None:
@@ -41,19 +44,22 @@ def _blocks(n: int, width: int) -> list[slice]:
 
 def multiclass(
     clf: Any, X: Any, labels: IntArray, weights: FloatArray, problems: list[str]
-) -> tuple[FloatArray, FloatArray, str]:
-    """``P(W)`` and ``D(A)`` of a model, and how the bound was found; adds what is wrong."""
-    used = weights > 0
-    scales = clf.C * weights
+) -> Recomputed:
+    """``P(W)`` and ``D(A)`` of a model; adds what is wrong with it."""
+    used, scales = weights > 0, clf.C * weights
     loss = given_loss(clf, labels.size)
     dual = clf.dual_coef_
     if dual is not None:
         require_rows(dual.shape[0], used.size)
         dual = sp.csr_array(dual)
-    parts = _linear_parts if clf.kernel == "linear" else _kernel_parts
-    losses, terms, outside = 0.0, 0.0, 0
-    state = _Squares()
-    for rows, scores, own in parts(clf, X, used, dual, state):
+    check = _check_linear if hasattr(clf, "coef_") else _check_kernel
+    if not check(clf, X, problems):
+        nothing = np.full(1, np.nan)
+        return Recomputed(nothing, nothing, np.zeros(1), "nothing: the model is not whole")
+    parts = _linear_parts if hasattr(clf, "coef_") else _kernel_parts
+    losses, terms, linear, outside = 0.0, 0.0, 0.0, 0
+    state = _Sizes()
+    for rows, scores, own in parts(clf, X, scales, dual, state):
         there, mu, s = loss.rows(rows), float(clf.smoothing), scales[rows]
         each = there.envelope(scores, labels[rows], mu) if mu else there.value(scores, labels[rows])
         losses += float(s @ each)
@@ -62,40 +68,103 @@ def multiclass(
             conjugate = there.conjugate(-alpha, labels[rows], FEASIBLE)
             finite = np.isfinite(conjugate)
             outside += int((~finite).sum())
-            ridge = 0.5 * mu * (alpha**2).sum(axis=1)
-            terms += float(s @ (np.where(finite, conjugate, 0.0) + ridge))
-    value = np.array([0.5 * state.primal + losses])
+            linear -= float(s @ np.where(finite, conjugate, 0.0))
+            terms += 0.5 * mu * float(s @ (alpha**2).sum(axis=1))
+    value = 0.5 * state.primal + losses
+    costs = float(scales[used] @ loss.rows(used).largest_deltas(labels[used]))
+    reach = Reach(state.features, costs, float(loss.rho.sum()), state.longest, state.summed)
+    off = reach.of_value(state.peaks, state.primal)
     if dual is None:
-        bound = _bound_anew(clf, X, labels, weights)
-        return value, np.array([bound]), "a dual point found by a run from zero"
+        bound, how = _bound_anew(clf, X, labels, weights), "a dual point found by a run from zero"
+        return Recomputed(np.array([value]), np.array([bound]), np.array([3 * off]), how, False)
     if outside:
         problems.append(f"{outside} dual points lie outside their domain")
-    return value, np.array([-0.5 * state.dual - terms]), "the dual coefficients of the model"
+    off += reach.of_bound(state.dual_peaks, linear)
+    bound = max(linear - terms - 0.5 * state.dual, 0.0)  # losses are no less than 0
+    attained = not (clf.solver == "envelope" and clf.smoothing)  # which proves a little less
+    how = "the dual coefficients of the model"
+    return Recomputed(np.array([value]), np.array([bound]), np.array([3 * off]), how, attained)
+
+
+def _check_linear(clf: Any, X: Any, problems: list[str]) -> bool:
+    """Whether weights and intercepts are those of classes and features; adds what is wrong."""
+    m, d = clf.classes_.size, X.shape[1]
+    count = 1 if m == 2 else m
+    before = len(problems)
+    if clf.kernel != "linear":
+        problems.append(f"the parameter kernel is {clf.kernel!r}, the model was trained without")
+    if clf.n_features_in_ != d:
+        problems.append(f"n_features_in_ is {clf.n_features_in_}, the data has {d} features")
+    if np.shape(clf.coef_) != (count, d) or np.shape(clf.intercept_) != (count,):
+        problems.append("coef_ and intercept_ do not fit classes_ and the features of the data")
+    elif not clf.fit_intercept and np.any(clf.intercept_):
+        problems.append("intercept_ is not 0 although fit_intercept is False")
+    return len(problems) == before
+
+
+def _check_kernel(clf: Any, X: Any, problems: list[str]) -> bool:
+    """Whether the machine is made of examples of the data, and the kernel that of training."""
+    before = len(problems)
+    kernel, gamma, degree, coef0 = clf._kernel_fit
+    used = {"rbf": ("gamma",), "poly": ("gamma", "degree", "coef0"), "sigmoid": ("gamma", "coef0")}
+    trained = {"kernel": kernel, "gamma": gamma, "degree": degree, "coef0": coef0}
+    for name in ("kernel", *(used.get(kernel, ()) if isinstance(kernel, str) else ())):
+        said = gamma_value(clf.gamma, X) if name == "gamma" else getattr(clf, name)
+        if said != trained[name] and not (name == "gamma" and np.isclose(said, gamma, CLOSE, 0)):
+            problems.append(
+                f"the parameter {name} is {said!r}, the model was trained with {trained[name]!r}"
+            )
+    if clf.n_features_in_ != X.shape[1]:
+        problems.append(f"n_features_in_ is {clf.n_features_in_}, not {X.shape[1]}")
+    support, machine = np.asarray(clf.support_), clf._machine
+    if support.size and (support.min() < 0 or support.max() >= X.shape[0]):
+        require_rows(int(support.max()) + 1, X.shape[0])
+    if machine.shape != (support.size, clf.classes_.size) or (np.diff(support) <= 0).any():
+        problems.append("support_ and the coefficients of the machine do not belong together")
+        return False
+    rows = clf._support_rows
+    if kernel == "precomputed":
+        if rows is not None:
+            problems.append("a model of a precomputed kernel holds no examples")
+    elif abs(rows - X[support]).sum() != 0 if rows.shape == X[support].shape else True:
+        problems.append("the examples of the machine are not those of the data that support_ names")
+    if clf._constant_fit != clf._constant():
+        problems.append("fit_intercept and intercept_scaling are not those of training")
+    return len(problems) == before
 
 
 @dataclass
-class _Squares:
-    """``|W|²`` of the weights and of the image of the dual points, known when all rows are."""
+class _Sizes:
+    """Squares of the weights and of the image of the dual points, and what rounding depends on."""
 
     primal: float = 0.0
     dual: float = 0.0
+    features: Any = 0.0  # sum_i s_i |x_i|, or of a kernel's rows
+    peaks: Any = 0.0
+    dual_peaks: Any = 0.0
+    longest: int = 0
+    summed: int = 0
 
 
 #: Numbers of some rows, their scores, and their dual coefficients where there are any.
 _Parts = Iterator[tuple[IntArray, FloatArray, FloatArray | None]]
 
 
-def _linear_parts(clf: Any, X: Any, used: Any, dual: Any, state: _Squares) -> _Parts:
+def _linear_parts(clf: Any, X: Any, scales: FloatArray, dual: Any, state: _Sizes) -> _Parts:
     two, constant = clf.classes_.size == 2, clf._constant()
     W = np.vstack([-clf.coef_, clf.coef_]) / 2 if two else clf.coef_
     b = np.concatenate([-clf.intercept_, clf.intercept_]) / 2 if two else clf.intercept_
     state.primal = float((W**2).sum())
     if constant:
         state.primal += float((b**2).sum()) / constant
-    image, sums = np.zeros((W.shape[1], W.shape[0])), np.zeros(W.shape[0])
-    for start, block in _read_blocks(X, W.shape[0]):
-        inside = np.flatnonzero(used[start : start + block.shape[0]])
+    m, d = W.shape
+    image, sums, features, blocks = np.zeros((d, m)), np.zeros(m), np.zeros(d), 0
+    for start, block in _read_blocks(X, m):
+        inside = np.flatnonzero(scales[start : start + block.shape[0]] > 0)
         rows, block = start + inside, block[inside].astype(np.float64)
+        blocks += 1
+        state.summed = max(state.summed, rows.size)
+        features += abs(block).T @ scales[rows]
         own = None
         if dual is not None:
             own = dual[rows].toarray()
@@ -103,6 +172,12 @@ def _linear_parts(clf: Any, X: Any, used: Any, dual: Any, state: _Squares) -> _P
             sums += own.sum(axis=0)
         yield rows, np.asarray(block @ W.T) + b, own
     state.dual = float((image**2).sum()) + constant * float((sums**2).sum())
+    root = np.sqrt(constant)
+    state.features = np.append(features, root * scales.sum())
+    own_weight = np.abs(b).max() / root if constant else np.abs(b).max()
+    state.peaks = np.append(np.abs(W).max(axis=0), own_weight)
+    state.dual_peaks = np.append(np.abs(image).max(axis=1), root * np.abs(sums).max())
+    state.longest, state.summed = d + 2, state.summed + blocks
 
 
 def _read_blocks(X: Any, m: int) -> Iterator[tuple[int, Any]]:
@@ -114,48 +189,46 @@ def _read_blocks(X: Any, m: int) -> Iterator[tuple[int, Any]]:
         yield block.start, X[block]
 
 
-def _kernel_parts(clf: Any, X: Any, used: Any, dual: Any, state: _Squares) -> _Parts:
-    m, rows = clf.classes_.size, np.flatnonzero(used)
-    if clf.support_.size and clf.support_[-1] >= used.size:
-        require_rows(int(clf.support_[-1]) + 1, used.size)
-    machine = np.zeros((used.size, m))
+def _kernel_parts(clf: Any, X: Any, scales: FloatArray, dual: Any, state: _Sizes) -> _Parts:
+    m, rows = clf.classes_.size, np.flatnonzero(scales > 0)
+    machine = np.zeros((scales.size, m))
     machine[clf.support_] = clf._machine.todense()
-    machine = machine[used]
+    machine = machine[rows]
     own = None if dual is None else dual[rows].toarray()
     both = machine if own is None else np.hstack([machine, own])
-    product = kernel_product(clf, X, used, both) + clf._constant() * both.sum(axis=0)
+    product, state.features = _kernel_product(clf, X, rows, both, scales[rows])
     product += clf.kernel_shift_ * both
+    state.features = state.features + clf.kernel_shift_ * scales[rows]
     state.primal = float((machine * product[:, :m]).sum())
+    state.peaks = np.abs(machine).max(axis=1)
     if own is not None:
         state.dual = float((own * product[:, m:]).sum())
+        state.dual_peaks = np.abs(own).max(axis=1)
+    state.longest = state.summed = rows.size
     yield rows, product[:, :m], own
 
 
 def _bound_anew(clf: Any, X: Any, labels: IntArray, weights: FloatArray) -> float:
-    """A dual bound by training again with the method that keeps dual points."""
-    again = clone(clf).set_params(solver="block", warm_start=False, verbose=0, class_weight=None)
-    again.set_params(checkpoint=None)
-    again.set_params(tol=max(0.1 * clf.relative_gap_, 1e-12))
+    """A dual bound by training again with the method that keeps dual points, without limits."""
+    again = clone(clf).set_params(
+        solver="block", warm_start=False, verbose=0, class_weight=None, checkpoint=None,
+        tol=max(0.1 * clf.relative_gap_, 1e-12), max_iter=_ROUNDS, time_limit=None,
+    )  # fmt: skip
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         again.fit(X, clf.classes_[labels], weights)
     return float(again.dual_objective_)
 
 
-def kernel_product(clf: Any, X: Any, used: Any, right: FloatArray) -> FloatArray:
-    """``K right`` for the kernel of a classifier, by blocks of rows."""
-    rows = np.flatnonzero(used)
-    if clf.kernel == "precomputed":
-        return np.asarray(X[np.ix_(rows, rows)] @ right)
-    data = X[rows]
-    out = np.empty((rows.size, right.shape[1]))
+def _kernel_product(
+    clf: Any, X: Any, rows: IntArray, right: FloatArray, scales: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """``K right`` by blocks of rows, K with the constant, and ``scales |K|``."""
+    kernel, constant = Kernel(*clf._kernel_fit), clf._constant_fit
+    data = X[np.ix_(rows, rows)] if kernel.name == "precomputed" else X[rows]
+    out, sums = np.empty((rows.size, right.shape[1])), np.zeros(rows.size)
     for block in _blocks(rows.size, rows.size):
-        if callable(clf.kernel):
-            part = np.asarray(clf.kernel(data[block], data), dtype=np.float64)
-        else:
-            part = pairwise_kernels(
-                data[block], data, metric=clf.kernel, filter_params=True, gamma=clf._gamma,
-                degree=clf.degree, coef0=clf.coef0,
-            )  # fmt: skip
+        part = np.asarray(kernel(data[block], data), dtype=np.float64) + constant
         out[block] = part @ right
-    return out
+        sums += scales[block] @ np.abs(part)
+    return out, sums

@@ -6,9 +6,20 @@ from typing import Any
 
 import numpy as np
 
-from cornerstep.domains.base import ratio_test, require_positive, snap_to_bounds
-from cornerstep.domains.selection import spend
+from cornerstep.domains.base import (
+    INSIDE,
+    SNAP,
+    ratio_test,
+    reach_of_nonnegative,
+    require_positive,
+    restore_sum,
+    snap_to_bounds,
+    sum_step,
+    within_bounds,
+)
+from cornerstep.domains.selection import dearest, spend
 from cornerstep.linear import as_vector
+from cornerstep.rounding import gamma
 from cornerstep.vectors import FloatArray, SparseVector
 
 
@@ -23,7 +34,8 @@ class BalancedBox:
     signs : array of shape (n,)
         +1 and -1, both of them.
     cap : float or array of shape (n,), default=1
-        Upper bound of each coordinate.
+        Upper bound of each coordinate; one above the sum of the caps of the other sign is no bound,
+        and kept as that sum.
     """
 
     def __init__(self, signs: Any, cap: Any = 1.0) -> None:
@@ -36,12 +48,16 @@ class BalancedBox:
             self.cap: float | FloatArray = require_positive(cap, "cap")
             self._caps = np.full(self.size, self.cap)
         else:
-            self.cap = self._caps = as_vector(cap, "cap", self.size)
-            if self._caps.min() < 0:
-                raise ValueError(f"cap must not be negative, got {self._caps.min():g}")
+            caps = as_vector(cap, "cap", self.size)
+            if caps.min() < 0:
+                raise ValueError(f"cap must not be negative, got {caps.min():g}")
+            others = np.where(self.positive, caps[~self.positive].sum(), caps[self.positive].sum())
+            self.cap = self._caps = np.minimum(caps, others)
         sums = self._caps[self.positive].sum(), self._caps[~self.positive].sum()
+        self.total = float(min(sums))  # the most that each sign can have
+        self._rounding = SNAP * float(max(sums))  # what a sum of coordinates may be off by
         # Vertices differ by at most the whole of the smaller class and as much of the other.
-        self.diameter = float(np.sqrt(self._caps.max() * 2 * min(sums)))
+        self.diameter = float(np.sqrt(self._caps.max()) * np.sqrt(2 * self.total))
         self.grid = self.cap if isinstance(self.cap, float) else None
 
     def __repr__(self) -> str:
@@ -61,7 +77,8 @@ class BalancedBox:
         caps, positive = self._caps[free], self.positive[free]
         total = float(caps[~positive].sum()) - surplus
         keys = self.signs[free] * gradient[free]
-        taken, amounts = spend(keys, self.cap if isinstance(self.cap, float) else caps, total)
+        common = self.cap if isinstance(self.cap, float) else caps
+        taken, amounts = spend(keys, common, total, self._rounding)
         z = np.zeros(free.size)
         z[taken] = amounts
         v = np.where(positive, z, caps - z)
@@ -82,23 +99,34 @@ class BalancedBox:
         )
 
     def max_step(self, x: FloatArray, d: FloatArray) -> float:
-        """Until a coordinate reaches 0 or its cap."""
-        return ratio_test(x, d, 0.0, self.cap)
+        """Until a coordinate reaches 0 or its cap, or the two sums differ."""
+        step = ratio_test(x, d, 0.0, self.cap)
+        growth = float(self.signs @ d)
+        return sum_step(step, float(self.signs @ x), growth, SNAP * self.total) if growth else step
 
     def snap(self, x: FloatArray) -> None:
-        """Put coordinates within rounding of 0 or their cap onto it."""
+        """Put coordinates within rounding of 0 or their cap onto it; restore the balance."""
         snap_to_bounds(x, 0.0, self.cap)
+        restore_sum(x, float(self.signs @ x), self.signs, self.cap, self.total)
 
     def start(self) -> SparseVector:
         """Zero."""
         return SparseVector([], [], self.size)
 
-    def contains(self, x: FloatArray, tol: float = 1e-9) -> bool:
-        """Whether all constraints hold up to tol, relative to the sum of x for the balance."""
-        slack = tol * max(1.0, float(np.abs(x).sum()))
-        balanced = abs(float(self.signs @ x)) <= slack
-        return bool(balanced and x.min() >= -tol and (x - self.cap).max() <= tol)
+    def contains(self, x: FloatArray, tol: float = INSIDE) -> bool:
+        """Whether all constraints hold up to tol, relative to each cap and to the largest sum."""
+        balanced = abs(float(self.signs @ x)) <= tol * self.total
+        return balanced and within_bounds(x, 0.0, self.cap, tol)
+
+    def reach(self, weights: FloatArray, x: FloatArray) -> float:
+        """``<weights, x> + max <weights, v>``."""
+        return reach_of_nonnegative(self, weights, x)
+
+    def lmo_error(self, gradient: FloatArray, vertex: SparseVector) -> float:
+        """Where the sums of a vertex are rounded, some gradient is multiplied by the difference."""
+        lost = gamma(self.size) * self.total + 2 * self._rounding
+        return dearest(np.abs(gradient), self.cap, lost)
 
     def facial_constant(self, s: int) -> float | None:
         """``s / cap²`` where all caps are equal, else unknown."""
-        return min(s, self.size) / self.grid**2 if self.grid is not None else None
+        return min(s, self.size) / self.grid / self.grid if self.grid is not None else None

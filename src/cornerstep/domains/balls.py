@@ -6,8 +6,9 @@ import numpy as np
 import scipy.linalg
 from scipy.sparse.linalg import svds
 
-from cornerstep.domains.base import SNAP, TIGHT, require_positive, require_size
+from cornerstep.domains.base import INSIDE, SNAP, TIGHT, require_positive, require_size, sum_step
 from cornerstep.domains.simplex import Simplex
+from cornerstep.rounding import gamma, norm
 from cornerstep.vectors import FloatArray, IntArray, SparseVector
 
 
@@ -71,8 +72,9 @@ class L1Ball:
         times = -x[crossing] / d[crossing]
         order = times.argsort()
         rises = 2 * np.abs(d[crossing][order])
+        noise, room = 0.0, rest + TIGHT * self.radius
         if abs(slope) <= max(TIGHT * float(np.abs(d).sum()), SNAP * self.radius):
-            slope = 0.0
+            noise, slope = slope, 0.0
         time = 0.0
         for event, rise in zip(times[order], rises, strict=True):
             if slope > 0 and rest <= slope * (event - time):
@@ -80,19 +82,28 @@ class L1Ball:
             rest -= slope * (event - time)
             time = float(event)
             slope += float(rise)
-        return time + rest / slope if slope > 0 else np.inf
+        step = time + rest / slope if slope > 0 else np.inf
+        return sum_step(step, 0.0, noise, room) if noise > 0 else step
 
     def snap(self, x: FloatArray) -> None:
-        """Zero coordinates that are zero to rounding."""
-        x[np.abs(x) <= SNAP * self.radius] = 0.0
+        """Zero coordinates that are zero to rounding; shrink what rounding has put outside."""
+        sizes = np.abs(x)
+        x[sizes <= SNAP * self.radius] = 0.0
+        total = float(sizes.sum())
+        if self.radius < total <= self.radius * (1 + 2 * INSIDE):
+            x *= self.radius / total
 
     def start(self) -> SparseVector:
         """The first vertex."""
         return self.atom(0)
 
-    def contains(self, x: FloatArray, tol: float = 1e-9) -> bool:
+    def contains(self, x: FloatArray, tol: float = INSIDE) -> bool:
         """Whether ``|x|_1 <= radius (1 + tol)``."""
         return bool(np.abs(x).sum() <= self.radius * (1 + tol))
+
+    def reach(self, weights: FloatArray, x: FloatArray) -> float:
+        """``<weights, |x|> + radius * max weights``."""
+        return float(weights @ np.abs(x)) + self.radius * float(weights.max())
 
     def project(self, y: FloatArray) -> FloatArray:
         """Soft thresholding, through the simplex of absolute values."""
@@ -121,10 +132,11 @@ class Ball:
 
     def lmo(self, gradient: FloatArray) -> FloatArray:
         """``-radius * gradient / |gradient|``."""
-        norm = float(np.linalg.norm(gradient))
-        if norm == 0:
+        size = float(np.abs(gradient).max())
+        if size == 0:
             return self.start()
-        return gradient * (-self.radius / norm)
+        unit = gradient / size
+        return unit * (-self.radius / float(np.sqrt(unit @ unit)))
 
     def start(self) -> FloatArray:
         """``radius * e_1``."""
@@ -132,13 +144,22 @@ class Ball:
         out[0] = self.radius
         return out
 
-    def contains(self, x: FloatArray, tol: float = 1e-9) -> bool:
+    def contains(self, x: FloatArray, tol: float = INSIDE) -> bool:
         """Whether ``|x|_2 <= radius (1 + tol)``."""
-        return bool(np.linalg.norm(x) <= self.radius * (1 + tol))
+        return norm(x) <= self.radius * (1 + tol)
+
+    def reach(self, weights: FloatArray, x: FloatArray) -> float:
+        """``<weights, |x|> + radius * |weights|``."""
+        return float(weights @ np.abs(x)) + self.radius * norm(weights)
+
+    def lmo_error(self, gradient: FloatArray, vertex: FloatArray) -> float:
+        """The length of a vertex is rounded."""
+        return gamma(self.size + 4) * self.radius * norm(gradient)
 
     def project(self, y: FloatArray) -> FloatArray:
         """Scale y back onto the ball if it is outside."""
-        return y * min(1.0, self.radius / max(float(np.linalg.norm(y)), np.finfo(float).tiny))
+        length = norm(y)
+        return y * (self.radius / length) if length > self.radius else y.copy()
 
 
 class NuclearNormBall:
@@ -167,7 +188,8 @@ class NuclearNormBall:
 
     def lmo(self, gradient: FloatArray) -> FloatArray:
         """``-radius * u v'`` of the leading singular pair, to full precision: the gap needs it."""
-        matrix = gradient.reshape(self.shape)
+        size = float(np.abs(gradient).max()) or 1.0  # squares of the entries must not underflow
+        matrix = (gradient / size).reshape(self.shape)
         if min(self.shape) <= self._FULL_SVD or not matrix.any():
             left, _, right = scipy.linalg.svd(matrix, full_matrices=False)
             pair = np.outer(left[:, 0], right[0])
@@ -177,10 +199,18 @@ class NuclearNormBall:
             pair = left @ right
         return (-self.radius * pair).ravel()
 
-    def contains(self, x: FloatArray, tol: float = 1e-9) -> bool:
+    def contains(self, x: FloatArray, tol: float = INSIDE) -> bool:
         """Whether the singular values sum to at most radius (1 + tol)."""
         values = scipy.linalg.svdvals(x.reshape(self.shape))
         return bool(values.sum() <= self.radius * (1 + tol))
+
+    def reach(self, weights: FloatArray, x: FloatArray) -> float:
+        """``<weights, |x|> + radius * |weights|``, as no vertex is longer than radius."""
+        return float(weights @ np.abs(x)) + self.radius * norm(weights)
+
+    def lmo_error(self, gradient: FloatArray, vertex: FloatArray) -> float:
+        """A computed singular value is off by a few roundings of the largest (LAPACK, ARPACK)."""
+        return gamma(8 * sum(self.shape)) * self.radius * norm(gradient)
 
     def project(self, y: FloatArray) -> FloatArray:
         """Project the singular values onto the l1 ball."""

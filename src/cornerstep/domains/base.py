@@ -6,19 +6,23 @@ method it defines (see :class:`Domain`) opens the methods that need it.  No base
 
 Tightness.  In-face oracles ask which constraints hold with equality at x.  They compare exactly:
 ``snap`` puts coordinates that a blocking step left within rounding of a bound onto that bound.
+
+Scale.  Every tolerance is relative to the sizes of the numbers it is about, so that a domain and
+its multiple by 1e-150 or 1e150 behave alike.
 """
 
 from __future__ import annotations
 
-import math
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from cornerstep.vectors import FloatArray, Vector
+from cornerstep.rounding import norm
+from cornerstep.vectors import FloatArray, Vector, dense
 
 SNAP = 1e-14  # relative distance from a bound that counts as rounding
 TIGHT = 1e-12  # relative slack of a summed constraint that counts as rounding
+INSIDE = 1e-9  # relative violation up to which a point counts as one of the domain
 
 #: The oracles a method may need, with the words for them in error messages.
 ORACLES = {
@@ -44,9 +48,15 @@ class Domain(Protocol):
     - ``in_face_lmo(gradient, x)``: a vertex of the smallest face containing x that minimises
       ``<gradient, v>`` over that face.
     - ``max_step(x, d)``: the largest t with ``x + t d`` in P.
-    - ``snap(x)``: in place, put entries within rounding of a bound onto it.
+    - ``snap(x)``: in place, put entries within rounding of a bound onto it, and restore the sums
+      that rounding has changed.
     - ``start()``: a vertex to start from (default: ``lmo(0)``).
-    - ``contains(x, tol)``: membership up to ``tol``.
+    - ``contains(x, tol)``: membership up to ``tol``, relative to the scale of the domain; with
+      ``cheap_contains`` False only points that are no combination of vertices are asked about.
+    - ``reach(weights, x)``: an upper bound of ``sum_i weights_i |v_i - x_i|`` over v in P, for
+      weights >= 0: what errors of a gradient can do to the gap (default: see :func:`reach`).
+    - ``lmo_error(gradient, vertex)``: a bound of how far ``<gradient, vertex>`` of an answer of
+      ``lmo`` is above the minimum (default: 0).
     - ``project(y)``: the nearest point of P; ``project_entropy(log_weights)``: the point of P
       maximising ``<log_weights, u> - sum u ln u``.
     - ``diameter``: an upper bound of the Euclidean diameter, tight where that is simple.
@@ -85,21 +95,73 @@ def ratio_test(x: FloatArray, d: FloatArray, lower: Any, upper: Any) -> float:
     return max(0.0, steps.item(steps.argmin()))  # argmin is several times quicker than min
 
 
+def sum_step(step: float, deviation: float, growth: float, slack: float) -> float:
+    """``step``, or what of it keeps ``|deviation + t growth| <= slack``.
+
+    Along a direction of the affine hull a sum does not change, but for rounding; a direction that
+    is itself little more than rounding would carry x out of the domain if it went far.
+    """
+    if growth == 0:
+        return step
+    return min(step, max(slack - abs(deviation), 0.0) / abs(growth))
+
+
 def snap_to_bounds(x: FloatArray, lower: Any, upper: Any) -> None:
     """Put entries of x beyond, or within rounding of, a bound onto it, in place.
 
-    A step that ends on one bound may come from near the other, and rounds at the larger of the two.
+    A step that ends on one bound may come from near the other, and rounds at the larger of the two
+    (at the largest entry of x where a bound is infinite).
     """
-    rounding = SNAP * np.maximum(_finite_size(lower), _finite_size(upper))
+    if isinstance(lower, float) and isinstance(upper, float):
+        rounding: Any = SNAP * max(abs(lower), abs(upper))
+    else:
+        sizes = np.maximum(np.abs(lower), np.abs(upper))
+        low, high = (np.where(np.isinf(bound), 0.0, np.abs(bound)) for bound in (lower, upper))
+        reached = np.maximum(np.maximum(low, high), np.abs(x).max(initial=0.0))
+        rounding = SNAP * np.where(np.isinf(sizes), reached, sizes)
     np.copyto(x, lower, where=x <= lower + rounding)
     np.copyto(x, upper, where=x >= upper - rounding)
 
 
-def _finite_size(bound: Any) -> Any:
-    """``max(1, |bound|)`` of a number or of an array, 1 where it is infinite."""
-    if isinstance(bound, np.ndarray):
-        return np.where(np.isfinite(bound), np.maximum(np.abs(bound), 1.0), 1.0)
-    return max(1.0, abs(bound)) if math.isfinite(bound) else 1.0
+def restore_sum(x: FloatArray, excess: float, signs: Any, upper: Any, size: float) -> None:
+    """Take the ``excess`` of ``<signs, x>`` out of the entry that has most room, in place.
+
+    Only what is rounding of ``size``, the scale of the sum, is restored; entries at 0 or at their
+    upper bound stay there.
+    """
+    if excess == 0 or abs(excess) > 2 * INSIDE * size:
+        return
+    change = -excess * signs
+    room = np.where(change > 0, upper - x, x)
+    room[(x <= 0) | (x >= upper)] = 0.0
+    j = int(room.argmax())
+    if room[j] > abs(excess):
+        x[j] -= excess * (signs[j] if isinstance(signs, np.ndarray) else signs)
+
+
+def within_bounds(x: FloatArray, lower: Any, upper: Any, tol: float) -> bool:
+    """Whether ``lower <= x <= upper`` up to tol, relative to the larger bound of each entry."""
+    slack = tol * np.maximum(np.abs(lower), np.abs(upper))
+    return bool((x >= lower - slack).all() and (x <= upper + slack).all())
+
+
+def reach(domain: Any, weights: FloatArray, x: FloatArray) -> float:
+    """A bound of ``sum_i weights_i |v_i - x_i|`` over v in the domain, for weights >= 0.
+
+    A domain that cannot tell is asked for its diameter; one that has none for two vertices, of
+    which twice the larger sum is a rule and no proof.
+    """
+    if has_oracle(domain, "reach"):
+        return float(domain.reach(weights, x))
+    if has_oracle(domain, "diameter"):
+        return float(domain.diameter) * norm(weights)
+    ends = (dense(domain.lmo(sign * weights)) for sign in (1.0, -1.0))
+    return float(weights @ np.abs(x)) + 2 * max(float(weights @ np.abs(end)) for end in ends)
+
+
+def reach_of_nonnegative(domain: Any, weights: FloatArray, x: FloatArray) -> float:
+    """The same where all points are >= 0: ``<weights, x> + max <weights, v>``."""
+    return float(weights @ x) + float(domain.lmo(-weights) @ weights)
 
 
 def require_positive(value: Any, name: str) -> float:

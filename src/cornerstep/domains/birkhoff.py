@@ -5,7 +5,16 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from cornerstep.domains.base import ratio_test, require_size, snap_to_bounds
+from cornerstep.domains.base import (
+    INSIDE,
+    TIGHT,
+    ratio_test,
+    reach_of_nonnegative,
+    require_size,
+    snap_to_bounds,
+    sum_step,
+)
+from cornerstep.rounding import gamma
 from cornerstep.vectors import FloatArray, SparseVector
 
 
@@ -45,24 +54,43 @@ class Birkhoff:
         """The cheapest permutation inside the support of X (entries at 1 are then forced)."""
         return self._permutation(np.where(x > 0, gradient, np.inf).reshape(self.shape))
 
+    def _sums(self, x: FloatArray) -> FloatArray:
+        """The sums of the rows and of the columns."""
+        matrix = x.reshape(self.shape)
+        return np.concatenate([matrix.sum(axis=1), matrix.sum(axis=0)])
+
     def max_step(self, x: FloatArray, d: FloatArray) -> float:
-        """Until an entry reaches 0."""
-        return ratio_test(x, d, 0.0, 1.0)
+        """Until an entry reaches 0, or a sum leaves 1."""
+        step, growth = ratio_test(x, d, 0.0, 1.0), self._sums(d)
+        if not growth.any():
+            return step
+        deviation = float(np.abs(self._sums(x) - 1).max())
+        return sum_step(step, deviation, float(np.abs(growth).max()), TIGHT)
 
     def snap(self, x: FloatArray) -> None:
-        """Put entries within rounding of 0 or 1 onto it."""
+        """Put entries within rounding of 0 or 1 onto it; restore the sums."""
         snap_to_bounds(x, 0.0, 1.0)
+        matrix = x.reshape(self.shape)
+        if np.abs(self._sums(x) - 1).max() <= 2 * INSIDE:  # what is left is of second order
+            matrix /= matrix.sum(axis=1, keepdims=True)
+            matrix /= matrix.sum(axis=0)
 
     def start(self) -> SparseVector:
         """The identity."""
         side = self.shape[0]
         return SparseVector(np.arange(side) * (side + 1), np.ones(side), self.size)
 
-    def contains(self, x: FloatArray, tol: float = 1e-9) -> bool:
+    def contains(self, x: FloatArray, tol: float = INSIDE) -> bool:
         """Whether all entries and sums are right up to tol."""
-        matrix = x.reshape(self.shape)
-        sums = np.concatenate([matrix.sum(axis=0), matrix.sum(axis=1)])
-        return bool(x.min() >= -tol and np.abs(sums - 1).max() <= tol)
+        return bool(x.min() >= -tol and np.abs(self._sums(x) - 1).max() <= tol)
+
+    def reach(self, weights: FloatArray, x: FloatArray) -> float:
+        """``<weights, x> + max <weights, v>``, by an assignment."""
+        return reach_of_nonnegative(self, weights, x)
+
+    def lmo_error(self, gradient: FloatArray, vertex: SparseVector) -> float:
+        """An assignment sums costs along paths of at most n edges, for each of n rows."""
+        return gamma(4 * self.size) * float(np.abs(gradient).max())
 
     def facial_constant(self, s: int) -> float:
         """``H_s = s``."""

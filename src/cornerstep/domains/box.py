@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from cornerstep.domains.base import ratio_test, require_size, snap_to_bounds
+from cornerstep.domains.base import INSIDE, ratio_test, require_size, snap_to_bounds, within_bounds
 from cornerstep.linear import as_vector
+from cornerstep.rounding import norm
 from cornerstep.vectors import FloatArray
 
 
@@ -35,7 +36,7 @@ class Box:
                 f"lower must not exceed upper: the box is empty at coordinate {j}, "
                 f"[{self.lower[j]:g}, {self.upper[j]:g}]"
             )
-        self.diameter = float(np.linalg.norm(width))
+        self.diameter = norm(width)
         is_cube = not self.lower.any() and width.max() == width.min() > 0
         self.grid = float(width[0]) if is_cube else None
 
@@ -63,9 +64,13 @@ class Box:
         """The lower corner."""
         return self.lower.copy()
 
-    def contains(self, x: FloatArray, tol: float = 1e-9) -> bool:
-        """Whether the bounds hold up to tol."""
-        return bool((self.lower - x).max() <= tol and (x - self.upper).max() <= tol)
+    def contains(self, x: FloatArray, tol: float = INSIDE) -> bool:
+        """Whether the bounds hold up to tol, relative to the larger bound of each coordinate."""
+        return within_bounds(x, self.lower, self.upper, tol)
+
+    def reach(self, weights: FloatArray, x: FloatArray) -> float:
+        """``sum weights_i max(upper_i - x_i, x_i - lower_i)``."""
+        return float(weights @ np.maximum(self.upper - x, x - self.lower))
 
     def project(self, y: FloatArray) -> FloatArray:
         """``clip(y, lower, upper)``."""
@@ -74,5 +79,5 @@ class Box:
     def facial_constant(self, s: int) -> float:
         """The s largest ``1 / width²``, summed: s for the unit cube."""
         width = self.upper - self.lower
-        inverse = np.sort(1.0 / width[width > 0] ** 2)[::-1]
-        return float(inverse[:s].sum())
+        inverse = 1.0 / np.sort(width[width > 0])
+        return float((inverse[:s] * inverse[:s]).sum())

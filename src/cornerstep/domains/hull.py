@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from cornerstep.domains.base import SNAP
+from cornerstep.domains.base import INSIDE, SNAP
 from cornerstep.domains.lp import InfeasibleError, LinearProgram, UnboundedError
 from cornerstep.linear import Matrix
+from cornerstep.rounding import sum_error
 from cornerstep.vectors import FloatArray, IntArray, SparseVector, Vector
 
 # A point whose largest possible weight in x is below this counts as outside the face of x.
@@ -34,6 +35,7 @@ class ConvexHull:
     """
 
     cheap_faces = False
+    cheap_contains = False
 
     def __init__(self, vertices: Any) -> None:
         # Columns of the stored matrix are the points, so that a weighted sum is `times`.
@@ -73,10 +75,12 @@ class ConvexHull:
         """The largest distance between two points (None beyond 2,000 points)."""
         if self.n_atoms > 2000:
             return None
-        gram = self._points.data.T @ self._points.data
+        unit = self._points.data / self._unit
+        gram = unit.T @ unit
         gram = gram.toarray() if sp.issparse(gram) else gram
         squares = np.diag(gram)
-        return float(np.sqrt(max(0.0, (squares[:, None] + squares - 2 * gram).max())))
+        longest = np.sqrt(max(0.0, (squares[:, None] + squares - 2 * gram).max()))
+        return self._unit * float(longest)
 
     def _in_face(self, x: FloatArray) -> IntArray:
         """Points that can carry weight in x: the largest support of any decomposition, by one LP.
@@ -153,7 +157,18 @@ class ConvexHull:
                 return 0.0
             raise
 
-    def contains(self, x: FloatArray, tol: float = 1e-9) -> bool:
+    def reach(self, weights: FloatArray, x: FloatArray) -> float:
+        """``<weights, |x|> + max <weights, |v_i|>``."""
+        return float(weights @ np.abs(x)) + self._largest_sum(weights)
+
+    def lmo_error(self, gradient: FloatArray, vertex: Vector) -> float:
+        """Rounding of the inner products that are compared."""
+        return 2 * float(sum_error(self._largest_sum(np.abs(gradient)), self.size))
+
+    def _largest_sum(self, weights: FloatArray) -> float:
+        return float(self._points.transpose_sizes(weights).max())
+
+    def contains(self, x: FloatArray, tol: float = INSIDE) -> bool:
         """Whether x is a convex combination up to tol, relative to the largest coordinate."""
         slack = np.append(np.full(self.size, tol), 0.0)
         rows = np.append(x / self._unit, 1.0)

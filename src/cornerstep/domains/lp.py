@@ -1,6 +1,13 @@
 """One linear program kept in HiGHS and re-solved warm:
 
 ``min c'x  s.t.  row_lower <= A x <= row_upper,  lower <= x <= upper``.
+
+The tolerances of HiGHS are absolute.  It sees costs of size 1; rows, bounds and columns of size 1
+are the caller's.  What its answer is worth is not its word: every y proves, with ``d = c - A'y``,
+
+``c'x = y'Ax + d'x >= sum_i min(y_i row_lower_i, y_i row_upper_i) + sum_j min(d_j l_j, d_j u_j)``
+
+for each feasible x inside [l, u], and :meth:`LinearProgram.bound` computes that from its y.
 """
 
 from __future__ import annotations
@@ -10,9 +17,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from cornerstep.rounding import sum_error
 from cornerstep.vectors import FloatArray
 
 _TOLERANCE = 1e-10  # the tightest that HiGHS takes
+_DUAL, _PRIMAL = 1, 4  # HiGHS's numbers of the two simplex methods
 
 
 class InfeasibleError(ValueError):
@@ -44,7 +53,8 @@ class LinearProgram:
     ) -> None:
         import highspy
 
-        columns = sp.csc_array(matrix)
+        columns = self._matrix = sp.csc_array(matrix)
+        self._row_bounds = row_lower, row_upper
         lp = highspy.HighsLp()
         lp.num_row_, lp.num_col_ = columns.shape
         lp.col_cost_ = np.zeros(columns.shape[1])
@@ -73,19 +83,48 @@ class LinearProgram:
 
     def minimize(self, cost: FloatArray) -> FloatArray:
         """A vertex of least cost, or an error that says why there is none."""
+        return np.array(self._solve(cost).col_value)
+
+    def _solve(self, cost: FloatArray) -> Any:
+        """HiGHS's solution for ``cost`` scaled to size 1."""
         highs = self._highs
-        highs.changeColsCost(self._columns.size, self._columns, cost)
+        highs.changeColsCost(self._columns.size, self._columns, cost / _size(cost))
         highs.run()
         status = highs.getModelStatus()
-        if status != self._optimal:
+        for strategy in (_DUAL, _PRIMAL):
+            if status == self._optimal:
+                break
             highs.clearSolver()  # a stale basis may be the reason: once more from scratch
+            highs.setOptionValue("simplex_strategy", strategy)
             highs.run()
             status = highs.getModelStatus()
+            highs.setOptionValue("simplex_strategy", _DUAL)
         if status == self._infeasible:
             raise InfeasibleError("no point satisfies all constraints")
         if status != self._optimal:
             raise UnboundedError(f"the linear program has no optimum: {status.name[1:]}")
-        return np.array(highs.getSolution().col_value)
+        return highs.getSolution()
+
+    def bound(self, cost: FloatArray, lower: FloatArray, upper: FloatArray) -> float:
+        """A number proven to be at most ``c'x`` for every feasible x with ``lower <= x <= upper``.
+
+        The bounds must be finite; rounding errors of the computation are taken off.
+        """
+        size = _size(cost)
+        cost = cost / size
+        y = np.array(self._solve(cost).row_dual)
+        row_lower, row_upper = self._row_bounds
+        ends = np.where(y > 0, row_lower, row_upper)
+        y[np.isinf(ends)] = 0.0  # a sign that the row does not allow
+        rows = y * np.where(np.isinf(ends), 0.0, ends)
+        terms = self._rows.size + 1
+        reduced = cost - self._matrix.T @ y
+        error = sum_error(np.abs(cost) + abs(self._matrix.T) @ np.abs(y), terms)
+        columns = np.minimum(reduced * lower, reduced * upper)
+        widths = np.maximum(np.abs(lower), np.abs(upper))
+        sizes = np.abs(rows).sum() + (np.abs(reduced) * widths).sum()
+        lost = 2 * float(error @ widths) + sum_error(float(sizes), terms + cost.size)
+        return (float(rows.sum() + columns.sum()) - lost) * size
 
     def set_bounds(self, lower: FloatArray, upper: FloatArray) -> None:
         """Change the bounds of the variables."""
@@ -93,10 +132,16 @@ class LinearProgram:
 
     def set_row_bounds(self, lower: FloatArray, upper: FloatArray) -> None:
         """Change the bounds of the rows."""
+        self._row_bounds = lower, upper
         for row, low, high in zip(self._rows, lower, upper, strict=True):
             self._highs.changeRowBounds(int(row), float(low), float(high))
 
     def set_column(self, j: int, rows: FloatArray) -> None:
-        """Replace the entries of column j."""
+        """Replace the entries of column j (of the program in HiGHS: ``bound`` is not for this)."""
         for row, value in zip(self._rows, rows, strict=True):
             self._highs.changeCoeff(int(row), j, float(value))
+
+
+def _size(cost: FloatArray) -> float:
+    """The largest absolute value, or 1 if all are 0."""
+    return float(np.abs(cost).max(initial=0.0)) or 1.0

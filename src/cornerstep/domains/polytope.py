@@ -1,15 +1,29 @@
-"""Arbitrary polytopes, through HiGHS."""
+"""Arbitrary polytopes, through HiGHS.
+
+HiGHS is given the polytope in units of its own: ``x_j = unit_j x'_j`` with x' of size 1, and rows
+divided by their largest entry.  Units are powers of 2, so that nothing is rounded on the way.
+"""
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from cornerstep.domains.base import SNAP, ratio_test, require_size, snap_to_bounds
+from cornerstep.domains.base import (
+    INSIDE,
+    SNAP,
+    TIGHT,
+    ratio_test,
+    require_size,
+    snap_to_bounds,
+    sum_step,
+)
 from cornerstep.domains.lp import InfeasibleError, LinearProgram
 from cornerstep.linear import as_vector
+from cornerstep.rounding import norm
 from cornerstep.vectors import FloatArray
 
 # Slack below which a row counts as tight.  Rows, unlike coordinates, cannot be set exactly: their
@@ -56,27 +70,28 @@ class Polytope:
             raise ValueError(
                 f"lower must not exceed upper: the polytope is empty at coordinate {crossed[0]}"
             )
-        self._scale = 1.0 + np.abs(self.b_ub)
-        self._row_upper = np.concatenate([self.b_ub, self.b_eq])
-        self._row_lower = np.concatenate([np.full(self.b_ub.size, -np.inf), self.b_eq])
-        self._matrix = sp.vstack([self.A_ub, self.A_eq], format="csc")
-        self._program = LinearProgram(
-            self._matrix, self._row_lower, self._row_upper, self.lower, self.upper
-        )
+        matrix, right = sp.vstack([self.A_ub, self.A_eq], format="csc"), np.r_[self.b_ub, self.b_eq]
+        self._unit = _units(matrix, right, self.lower, self.upper)
+        scaled = matrix @ sp.diags_array(self._unit)
+        self._row_size = _powers(abs(scaled).max(axis=1).toarray() if right.size else right)
+        self._matrix = sp.csc_array(sp.diags_array(1 / self._row_size) @ scaled)
+        self._row_upper = right / self._row_size
+        self._row_lower = self._row_upper.copy()
+        self._row_lower[: self.b_ub.size] = -np.inf
+        bounds = self.lower / self._unit, self.upper / self._unit
+        self._program = LinearProgram(self._matrix, self._row_lower, self._row_upper, *bounds)
         # A program of its own for faces, so that each keeps the basis of its last answer.
-        self._face = LinearProgram(
-            self._matrix, self._row_lower, self._row_upper, self.lower, self.upper
-        )
+        self._face = LinearProgram(self._matrix, self._row_lower, self._row_upper, *bounds)
         try:
             self._program.minimize(np.zeros(self.size))
         except InfeasibleError:
             raise ValueError("the polytope is empty: no x satisfies all constraints") from None
         self._require_bounded()
-        self._fences = self._fence_free_coordinates()
+        self._fences = self._fence_free_coordinates(*bounds)
         self._program.set_bounds(*self._fences)
         self._start = self.lmo(np.zeros(self.size))
         bounded = np.isfinite(self.lower).all() and np.isfinite(self.upper).all()
-        self.diameter = float(np.linalg.norm(self.upper - self.lower)) if bounded else None
+        self.diameter = norm(self.upper - self.lower) if bounded else None
         unit = not self.lower.any() and bool((self.upper == 1).all()) and self.b_ub.size == 0
         if binary_vertices and not unit:
             raise ValueError("binary_vertices needs lower = 0, upper = 1 and no A_ub")
@@ -108,51 +123,103 @@ class Polytope:
                 shown = np.array2string(ray, precision=2, threshold=6)
                 raise ValueError(f"the polytope is unbounded: it contains the ray {shown}")
 
-    def _fence_free_coordinates(self) -> tuple[FloatArray, FloatArray]:
-        """The bounds, with bounds out of P's reach where there are none.
+    def _fence_free_coordinates(
+        self, lower: FloatArray, upper: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """The bounds in units, with bounds out of P's reach where there are none.
 
         The simplex method leaves a coordinate that has no bound and no cost at 0, which need not be
         on the boundary of P; one that has bounds it cannot reach must be held by rows.
         """
-        lower, upper = self.lower.copy(), self.upper.copy()
+        lower, upper = lower.copy(), upper.copy()
         for j in (np.isinf(lower) & np.isinf(upper)).nonzero()[0]:
             cost = np.eye(1, self.size, int(j))[0]
             low, high = (self._program.minimize(sign * cost)[j] for sign in (1.0, -1.0))
             lower[j], upper[j] = low - (1.0 + high - low), high + (1.0 + high - low)
         return lower, upper
 
+    @cached_property
+    def _box(self) -> tuple[FloatArray, FloatArray]:
+        """Finite bounds in units around P: none is further from the other than all together are."""
+        lower, upper = self._fences
+        below, above = np.isinf(lower), np.isinf(upper)
+        if not (below | above).any():
+            return self._fences
+        distance = above * 1.0 - below * 1.0
+        vertex = self._program.minimize(-distance)
+        start = np.where(above, lower, np.where(below, upper, 0.0))
+        furthest = 1.0 + 2 * abs(float(distance @ (vertex - start)))
+        return np.where(below, upper - furthest, lower), np.where(above, lower + furthest, upper)
+
+    def _in_units(self, weights: FloatArray) -> tuple[FloatArray, float]:
+        """``<weights, x> = size * <answer, x'>``, with nothing beyond float64's range."""
+        size = float(np.abs(weights).max()) or 1.0
+        return weights / size * self._unit, size
+
     def lmo(self, gradient: FloatArray) -> FloatArray:
         """A vertex of least cost."""
-        return self._polished(self._program.minimize(gradient))
+        return self._polished(self._program.minimize(self._in_units(gradient)[0]))
+
+    def lmo_error(self, gradient: FloatArray, vertex: FloatArray) -> float:
+        """The cost of the vertex over what a dual point of the program proves."""
+        cost, size = self._in_units(gradient)
+        least = self._program.bound(cost, *self._box)
+        return max(float(cost @ (vertex / self._unit)) - least, 0.0) * size
+
+    def reach(self, weights: FloatArray, x: FloatArray) -> float:
+        """Distances ``|v_i - x_i|`` by way of a bound of each, or of both for free coordinates."""
+        costs, size = self._in_units(weights)
+        x = x / self._unit
+        low, high = np.isfinite(self.lower), np.isfinite(self.upper)
+        side = np.where(low, 1.0, np.where(high, -1.0, 0.0))
+        lower, upper = self._box
+        origin = np.where(low, lower, np.where(high, upper, 0.0))
+        own = np.where(side != 0, np.abs(x - origin), np.maximum(upper - x, x - lower))
+        signed = side * costs
+        others = -self._program.bound(-signed, lower, upper) - float(signed @ origin)
+        return (float(costs @ own) + max(others, 0.0)) * size
 
     def in_face_lmo(self, gradient: FloatArray, x: FloatArray) -> FloatArray:
         """The same with every constraint that is tight at x turned into an equality."""
         slack = self.b_ub - self.A_ub @ x
-        tight = slack <= _ROW_TIGHT * self._scale
+        tight = slack <= _ROW_TIGHT * self._sizes(x)[: slack.size]
         row_lower = self._row_lower.copy()
-        row_lower[: tight.size][tight] = self.b_ub[tight]
+        row_lower[: tight.size][tight] = self._row_upper[: tight.size][tight]
         lower, upper = self._fences
         lower, upper = (
-            np.where(x >= self.upper, self.upper, lower),
-            np.where(x <= self.lower, self.lower, upper),
+            np.where(x >= self.upper, upper, lower),
+            np.where(x <= self.lower, lower, upper),
         )
         self._face.set_bounds(lower, upper)
         self._face.set_row_bounds(row_lower, self._row_upper)
-        return self._polished(self._face.minimize(gradient))
+        return self._polished(self._face.minimize(self._in_units(gradient)[0]))
 
     def _polished(self, vertex: FloatArray) -> FloatArray:
+        vertex *= self._unit
         self.snap(vertex)
         return vertex
 
+    def _sizes(self, x: FloatArray) -> FloatArray:
+        """The scale of each row: of its right-hand side, its entries and its terms at x."""
+        terms = abs(self._matrix) @ (np.abs(x) / self._unit)
+        return np.maximum(np.maximum(np.abs(self._row_upper), 1.0), terms) * self._row_size
+
     def max_step(self, x: FloatArray, d: FloatArray) -> float:
-        """Ratio test on bounds and rows."""
+        """Ratio test on bounds and rows; a row that only rounding changes may be left by that."""
         step = ratio_test(x, d, self.lower, self.upper)
-        growth = self.A_ub @ d
-        rounding = np.maximum(100 * (abs(self.A_ub) @ np.abs(d)), self._scale)
-        moving = growth > SNAP * rounding
-        if moving.any():
-            slack = np.maximum(self.b_ub - self.A_ub @ x, 0.0)
-            step = min(step, float((slack[moving] / growth[moving]).min()))
+        sizes = self._sizes(x)
+        count = self.b_ub.size
+        terms = abs(self._matrix) @ (np.abs(d) / self._unit) * self._row_size
+        growth = np.concatenate([self.A_ub @ d, self.A_eq @ d])
+        room = np.concatenate([self.b_ub - self.A_ub @ x, np.abs(self.b_eq - self.A_eq @ x)])
+        for i in growth.nonzero()[0]:
+            slack = 0.5 * INSIDE * float(sizes[i])
+            if i >= count:
+                step = sum_step(step, float(room[i]), float(growth[i]), slack)
+            elif growth[i] > max(TIGHT * terms[i], SNAP * sizes[i]):
+                step = min(step, max(float(room[i]), 0.0) / float(growth[i]))
+            elif growth[i] > 0:
+                step = sum_step(step, 0.0, float(growth[i]), slack + float(room[i]))
         return step
 
     def snap(self, x: FloatArray) -> None:
@@ -163,15 +230,41 @@ class Polytope:
         """The first vertex that the simplex method finds."""
         return self._start.copy()
 
-    def contains(self, x: FloatArray, tol: float = 1e-9) -> bool:
-        """Whether every constraint holds up to tol, relative to its right-hand side."""
-        inside = [self.lower - x, x - self.upper, (self.A_ub @ x - self.b_ub) / self._scale]
-        inside.append(np.abs(self.A_eq @ x - self.b_eq) / (1 + np.abs(self.b_eq)))
-        return all(bool((violation <= tol).all()) for violation in inside)
+    def contains(self, x: FloatArray, tol: float = INSIDE) -> bool:
+        """Whether every constraint holds up to tol, relative to its scale."""
+        slack = tol * self._sizes(x)
+        over = self.A_ub @ x - self.b_ub
+        off = np.abs(self.A_eq @ x - self.b_eq)
+        units = tol * np.maximum(self._unit, np.abs(x))
+        bounds = (x >= self.lower - units).all() and (x <= self.upper + units).all()
+        return bool(bounds and (np.concatenate([over, off]) <= slack).all())
 
     def facial_constant(self, s: int) -> float | None:
         """``H_s = s`` if simplex-like, else unknown."""
         return float(min(s, self.size)) if self.grid is not None else None
+
+
+def _units(matrix: Any, right: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:
+    """The size of each coordinate: of its bounds, or of what the rows leave it if that is less."""
+    bounds = np.maximum(np.abs(lower), np.abs(upper))
+    if not (np.isfinite(lower) & np.isfinite(upper)).all():
+        finite = [np.where(np.isfinite(b), np.abs(b), 0.0) for b in (lower, upper)]
+        bounds = np.where(np.isfinite(bounds), bounds, np.maximum(*finite))
+    entries = sp.coo_array(matrix)
+    entries.eliminate_zeros()
+    rows, columns = entries.coords
+    shares = np.abs(right[rows] / entries.data)
+    by_rows = np.zeros(bounds.size)
+    np.maximum.at(by_rows, columns, shares)
+    both = (bounds > 0) & (by_rows > 0)
+    sizes = np.where(both, np.minimum(bounds, by_rows), np.maximum(bounds, by_rows))
+    sizes[sizes == 0] = sizes.max(initial=0.0)  # nothing is known of these but the others
+    return _powers(sizes)
+
+
+def _powers(sizes: FloatArray) -> FloatArray:
+    """The powers of 2 next to ``sizes``, 1 where a size is 0."""
+    return np.ldexp(1.0, np.where(sizes > 0, np.frexp(sizes)[1], 0))
 
 
 def _common_size(*parts: Any) -> int:

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from cornerstep.domains.base import Domain, has_oracle
-from cornerstep.vectors import FloatArray, Vector, concatenate
+from cornerstep.domains.base import INSIDE, Domain, has_oracle, reach
+from cornerstep.rounding import norm
+from cornerstep.vectors import FloatArray, Vector, concatenate, dense
 
 
 class Product:
@@ -80,12 +81,30 @@ class Product:
         """Each factor's starting vertex."""
         return concatenate([starting_vertex(domain) for _, domain in self.blocks])
 
-    def contains(self, x: FloatArray, tol: float = 1e-9) -> bool:
+    def contains(self, x: FloatArray, tol: float = INSIDE) -> bool:
         """Whether every block is inside (factors that cannot tell are passed over)."""
         return all(
             domain.contains(x[block], tol)
             for block, domain in self.blocks
             if has_oracle(domain, "contains")
+        )
+
+    @property
+    def cheap_contains(self) -> bool:
+        """Whether every factor's membership is cheap."""
+        return all(getattr(domain, "cheap_contains", True) for _, domain in self.blocks)
+
+    def reach(self, weights: FloatArray, x: FloatArray) -> float:
+        """The sum over the factors."""
+        return sum(reach(domain, weights[block], x[block]) for block, domain in self.blocks)
+
+    def lmo_error(self, gradient: FloatArray, vertex: Vector) -> float:
+        """The sum over the factors."""
+        whole = dense(vertex)
+        return sum(
+            domain.lmo_error(gradient[block], whole[block])
+            for block, domain in self.blocks
+            if has_oracle(domain, "lmo_error")
         )
 
     @property
@@ -110,7 +129,7 @@ class Product:
         """The root of the sum of the squared diameters."""
         if not self._all_have("diameter"):
             return None
-        return float(np.sqrt(sum(domain.diameter**2 for _, domain in self.blocks)))
+        return norm(np.array([domain.diameter for _, domain in self.blocks]))
 
     @property
     def grid(self) -> float | None:

@@ -7,22 +7,26 @@ import numpy as np
 from cornerstep.vectors import FloatArray, IntArray
 
 
-def spend(keys: FloatArray, caps: float | FloatArray, total: float) -> tuple[IntArray, FloatArray]:
+def spend(
+    keys: FloatArray, caps: float | FloatArray, total: float, rounding: float = 0.0
+) -> tuple[IntArray, FloatArray]:
     """Solve ``min <keys, v>`` over ``0 <= v <= caps, sum v = min(total, sum caps)``.
 
     Returns positions and amounts of the non-zero entries: smallest keys get their whole cap, at
-    most one entry gets a part.  Expected linear time: partition, no sort.
+    most one entry gets a part.  A part within ``rounding``, the error of ``total``, of nothing or
+    of a whole cap counts as that.  Expected linear time: partition, no sort.
     """
     if isinstance(caps, float):
-        return _spend_uniform(keys, caps, total)
-    return _spend_weighted(keys, caps, total)
+        return _spend_uniform(keys, caps, total, rounding)
+    return _spend_weighted(keys, caps, total, rounding)
 
 
-def _spend_uniform(keys: FloatArray, cap: float, total: float) -> tuple[IntArray, FloatArray]:
-    ratio = total / cap
-    whole = int(ratio + 1e-12 * max(1.0, ratio))
+def _spend_uniform(
+    keys: FloatArray, cap: float, total: float, rounding: float
+) -> tuple[IntArray, FloatArray]:
+    whole = int(min((total + rounding) / cap, keys.size))
     rest = total - whole * cap
-    part = rest > 1e-12 * cap
+    part = rest > rounding
     if whole + part >= keys.size:
         amounts = np.full(keys.size, cap)
         if whole < keys.size and part:
@@ -43,7 +47,7 @@ def _spend_uniform(keys: FloatArray, cap: float, total: float) -> tuple[IntArray
 
 
 def _spend_weighted(
-    keys: FloatArray, caps: FloatArray, total: float
+    keys: FloatArray, caps: FloatArray, total: float, rounding: float
 ) -> tuple[IntArray, FloatArray]:
     """Weighted quickselect: halve the undecided entries until the budget ends between two."""
     taken: list[IntArray] = []
@@ -64,6 +68,18 @@ def _spend_weighted(
     chosen = np.concatenate(taken)
     amounts = caps[chosen].astype(np.float64)
     if undecided.size:
-        amounts[-1] = min(amounts[-1], max(budget, 0.0))
+        if budget <= rounding:
+            amounts[-1] = 0.0
+        elif budget < amounts[-1] - rounding:
+            amounts[-1] = budget
     spent = amounts > 0
     return chosen[spent], amounts[spent]
+
+
+def dearest(weights: FloatArray, caps: float | FloatArray, total: float) -> float:
+    """``max <weights, v>`` over ``0 <= v <= caps, sum v <= total``, for weights >= 0.
+
+    What an error of the total costs a vertex at most.
+    """
+    chosen, amounts = spend(-weights, caps, total)
+    return float(amounts @ weights[chosen])

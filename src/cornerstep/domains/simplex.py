@@ -7,15 +7,21 @@ from typing import Any
 import numpy as np
 
 from cornerstep.domains.base import (
+    INSIDE,
     SNAP,
     TIGHT,
     ratio_test,
+    reach_of_nonnegative,
     require_positive,
     require_size,
+    restore_sum,
     snap_to_bounds,
+    sum_step,
+    within_bounds,
 )
-from cornerstep.domains.selection import spend
+from cornerstep.domains.selection import dearest, spend
 from cornerstep.linear import as_vector
+from cornerstep.rounding import gamma
 from cornerstep.vectors import FloatArray, IntArray, SparseVector
 
 
@@ -77,13 +83,18 @@ class Simplex:
         """The first vertex."""
         return self.atom(0)
 
-    def contains(self, x: FloatArray, tol: float = 1e-9) -> bool:
+    def contains(self, x: FloatArray, tol: float = INSIDE) -> bool:
         """Whether x >= 0 and sums to radius, up to tol * radius."""
         slack = tol * self.radius
         return bool(x.min() >= -slack and abs(x.sum() - self.radius) <= slack)
 
+    def reach(self, weights: FloatArray, x: FloatArray) -> float:
+        """``<weights, x> + radius * max weights``."""
+        return reach_of_nonnegative(self, weights, x)
+
     def project(self, y: FloatArray) -> FloatArray:
         """The nearest point: ``max(y - tau, 0)`` with the tau that makes it sum to radius."""
+        y = y - y.max()  # the same point; what is left of y has the size of the answer
         ordered = np.sort(y)[::-1]
         excess = (ordered.cumsum() - self.radius) / np.arange(1, self.size + 1)
         tau = excess[np.flatnonzero(ordered > excess)[-1]]
@@ -96,7 +107,7 @@ class Simplex:
 
     def facial_constant(self, s: int) -> float:
         """``H_s = s / radius²``."""
-        return min(s, self.size) / self.radius**2
+        return min(s, self.size) / self.radius / self.radius
 
 
 class CappedSimplex:
@@ -112,7 +123,7 @@ class CappedSimplex:
     total : float
         What the coordinates sum to; any real number in (0, sum of caps].
     cap : float or array of shape (n,), default=1
-        Upper bound of each coordinate.
+        Upper bound of each coordinate; one above ``total`` is no bound, and kept as ``total``.
     at_most : bool, default=False
         Whether ``total`` is only an upper bound of the sum.
     """
@@ -122,12 +133,13 @@ class CappedSimplex:
         self.total = require_positive(total, "total")
         self.at_most = bool(at_most)
         if np.ndim(cap) == 0:
-            self.cap: float | FloatArray = require_positive(cap, "cap")
+            self.cap: float | FloatArray = min(require_positive(cap, "cap"), self.total)
             sum_of_caps, largest = self.size * self.cap, self.cap
         else:
-            self.cap = as_vector(cap, "cap", self.size)
-            if self.cap.min() < 0:
-                raise ValueError(f"cap must not be negative, got {self.cap.min():g}")
+            caps = as_vector(cap, "cap", self.size)
+            if caps.min() < 0:
+                raise ValueError(f"cap must not be negative, got {caps.min():g}")
+            self.cap = np.minimum(caps, self.total)
             sum_of_caps, largest = float(self.cap.sum()), float(self.cap.max())
         if not at_most and self.total > sum_of_caps * (1 + TIGHT):
             raise ValueError(
@@ -136,8 +148,9 @@ class CappedSimplex:
             )
         # |u - v|² <= cap |u - v|_1, with equality at vertices that take whole caps.
         spread = sum_of_caps if at_most else 2 * (sum_of_caps - self.total)
-        self.diameter = float(np.sqrt(max(0.0, largest * min(2 * self.total, spread))))
+        self.diameter = float(np.sqrt(largest) * np.sqrt(max(0.0, min(2 * self.total, spread))))
         self.grid = self._grid()
+        self._rounding = SNAP * self.total  # what a sum of coordinates may be off by
 
     def __repr__(self) -> str:
         cap = f"{self.cap:g}" if isinstance(self.cap, float) else "[...]"
@@ -162,9 +175,10 @@ class CappedSimplex:
         """Caps on the smallest gradients (the negative ones, with at_most) until total is spent."""
         if self.at_most:
             worthwhile = (gradient < 0).nonzero()[0]
-            chosen, amounts = spend(gradient[worthwhile], self._caps(worthwhile), self.total)
+            caps = self._caps(worthwhile)
+            chosen, amounts = spend(gradient[worthwhile], caps, self.total, self._rounding)
             return SparseVector(worthwhile[chosen], amounts, self.size)
-        chosen, amounts = spend(gradient, self.cap, self.total)
+        chosen, amounts = spend(gradient, self.cap, self.total, self._rounding)
         return SparseVector(chosen, amounts, self.size)
 
     def in_face_lmo(self, gradient: FloatArray, x: FloatArray) -> SparseVector:
@@ -174,7 +188,7 @@ class CappedSimplex:
         left = max(self.total - self._sum_of_caps(full), 0.0)
         if self.at_most and not self._sum_is_tight(x):
             free = free[gradient[free] < 0]
-        chosen, amounts = spend(gradient.take(free), self._caps(free), left)
+        chosen, amounts = spend(gradient.take(free), self._caps(free), left, self._rounding)
         values = np.empty(full.size + chosen.size)
         values[: full.size] = self._caps(full)
         values[full.size :] = amounts
@@ -184,35 +198,62 @@ class CappedSimplex:
         return bool(x.sum() >= self.total * (1 - TIGHT))
 
     def max_step(self, x: FloatArray, d: FloatArray) -> float:
-        """Until a coordinate reaches 0 or its cap, or the sum reaches total."""
+        """Until a coordinate reaches 0 or its cap, or the sum leaves total."""
         step = ratio_test(x, d, 0.0, self.cap)
-        if self.at_most:
-            growth = float(d.sum())
-            if growth > max(TIGHT * float(np.abs(d).sum()), SNAP * self.total):
-                step = min(step, max(0.0, (self.total - float(x.sum())) / growth))
-        return step
+        growth = float(d.sum())
+        if growth == 0 or (self.at_most and growth < 0):
+            return step
+        missing = self.total - float(x.sum())
+        if self.at_most and growth > max(TIGHT * float(np.abs(d).sum()), self._rounding):
+            return min(step, max(0.0, missing / growth))
+        if self.at_most:  # the sum grows by rounding only
+            return sum_step(step, 0.0, growth, self._rounding + missing)
+        return sum_step(step, missing, growth, self._rounding)
 
     def snap(self, x: FloatArray) -> None:
-        """Put coordinates within rounding of 0 or their cap onto it."""
+        """Put coordinates within rounding of 0 or their cap onto it; restore the sum."""
         snap_to_bounds(x, 0.0, self.cap)
+        excess = float(x.sum()) - self.total
+        if excess > 0 or not self.at_most:
+            restore_sum(x, excess, 1.0, self.cap, self.total)
 
     def start(self) -> SparseVector:
         """The vertex that fills the first coordinates."""
         return self.lmo(np.arange(-self.size, 0, dtype=np.float64))
 
-    def contains(self, x: FloatArray, tol: float = 1e-9) -> bool:
-        """Whether all constraints hold up to tol, relative to total for the sum."""
+    def contains(self, x: FloatArray, tol: float = INSIDE) -> bool:
+        """Whether all constraints hold up to tol, relative to each cap and to total."""
         excess = float(x.sum()) - self.total
-        slack = tol * max(1.0, self.total)
-        sums = excess <= slack if self.at_most else abs(excess) <= slack
-        return bool(sums and x.min() >= -tol and (x - self.cap).max() <= tol)
+        sums = (excess if self.at_most else abs(excess)) <= tol * self.total
+        return bool(sums) and within_bounds(x, 0.0, self.cap, tol)
+
+    def reach(self, weights: FloatArray, x: FloatArray) -> float:
+        """``<weights, x> + max <weights, v>``."""
+        return reach_of_nonnegative(self, weights, x)
+
+    def lmo_error(self, gradient: FloatArray, vertex: SparseVector) -> float:
+        """Where the sum of a vertex is rounded, some gradient is multiplied by the difference."""
+        return dearest(np.abs(gradient), self.cap, (gamma(self.size) + SNAP) * self.total)
 
     def project(self, y: FloatArray) -> FloatArray:
         """The nearest point: ``clip(y - tau, 0, cap)`` with the tau that makes the sum right."""
         clipped = np.clip(y, 0.0, self.cap)
         if self.at_most and clipped.sum() <= self.total:
             return clipped
-        # The sum is piecewise linear and decreasing in tau, with breaks at y - cap and y.
+        # After a shift: tau is as exact as y, which may be far larger than the caps.
+        y = y - self._breaks_around_total(y)[1]
+        ends = self._breaks_around_total(y)
+        sums = [float(np.clip(y - tau, 0.0, self.cap).sum()) for tau in ends]
+        tau = np.interp(-self.total, [-sums[0], -sums[1]], ends)
+        out = np.clip(y - tau, 0.0, self.cap)
+        self.snap(out)
+        return out
+
+    def _breaks_around_total(self, y: FloatArray) -> FloatArray:
+        """The two neighbouring breaks between which ``clip(y - tau, 0, cap)`` sums to total.
+
+        The sum is piecewise linear and decreasing in tau, with breaks at ``y - cap`` and ``y``.
+        """
         breaks = np.sort(np.concatenate([y - self.cap, y]))
         low, high = 0, breaks.size - 1
         while high - low > 1:
@@ -221,15 +262,12 @@ class CappedSimplex:
                 low = middle
             else:
                 high = middle
-        ends = breaks[[low, high]]
-        sums = [float(np.clip(y - tau, 0.0, self.cap).sum()) for tau in ends]
-        tau = np.interp(-self.total, [-sums[0], -sums[1]], ends)
-        return np.clip(y - tau, 0.0, self.cap)
+        return breaks[[low, high]]
 
     def facial_constant(self, s: int) -> float | None:
         """``s / cap²`` for the equality with whole caps, ``n + 3s - 3`` for Q_k, else unknown."""
         s = min(s, self.size)
         if self.grid is not None:
-            return s / self.grid**2
+            return s / self.grid / self.grid
         whole = self.total == int(self.total) and isinstance(self.cap, float) and self.cap == 1.0
         return float(self.size + 3 * s - 3) if self.at_most and whole else None

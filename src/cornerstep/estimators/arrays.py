@@ -83,14 +83,16 @@ def _checked(X: Any) -> Any:
                 f"X must be a dense tensor, got one of layout {X.layout}; "
                 "sparse examples are taken as SciPy's CSR arrays"
             )
+        if X.device.type == "meta":
+            raise ValueError("X must hold numbers, got a tensor on the device 'meta'")
     if len(X.shape) != 2:
         raise ValueError(f"X must be a matrix, one row an example, got shape {tuple(X.shape)}")
     if 0 in X.shape:
         raise ValueError(f"X must have rows and features, got shape {tuple(X.shape)}")
     if xp.isdtype(X.dtype, ("bool", "integral")):
         X = xp.astype(X, xp.float64)
-    elif not xp.isdtype(X.dtype, "real floating"):
-        raise ValueError(f"X must be of real numbers, got {X.dtype}")
+    elif not xp.isdtype(X.dtype, "real floating") or xp.finfo(X.dtype).bits < 16:
+        raise ValueError(f"X must be of float64, float32, bfloat16 or float16, got {X.dtype}")
     if is_torch(X):
         X = X.contiguous()
     step = max(1, _CHUNK // X.shape[1])
@@ -156,12 +158,12 @@ def scores(model: Any, X: Any) -> Any:
             f"got {type(X).__module__.split('.')[0]}"
         )
     xp = namespace(X)
-    if len(X.shape) != 2 or X.shape[1] != model.n_features_in_:
+    X = _checked(X)
+    if X.shape[1] != model.n_features_in_:
         raise ValueError(
-            f"X has {X.shape[-1] if X.shape else 0} features, but MulticlassSVC is expecting "
+            f"X has {X.shape[1]} features, but MulticlassSVC is expecting "
             f"{model.n_features_in_} features as input"
         )
-    X = _checked(X)
     wide = xp.float64 if X.dtype == xp.float64 else xp.float32
     weights = xp.astype(model.coef_, wide)
     rows = xp.astype(X, wide, copy=False)

@@ -24,6 +24,7 @@ from cornerstep.estimators.boosting_machine import (
 )
 from cornerstep.estimators.boosting_parameters import check_parameters, share_of_weight
 from cornerstep.estimators.targets import classes_and_labels, example_weights
+from cornerstep.estimators.whole import unchanged_on_failure
 from cornerstep.optimiser.result import Status, Traces
 from cornerstep.problems.weak_learners import Vote
 from cornerstep.streaming import is_dask
@@ -171,6 +172,12 @@ class SoftMarginBoostingClassifier(
         self
         """
         check_parameters(self)
+        with unchanged_on_failure(self):
+            self._fit(X, y, sample_weight)
+        self._warn()
+        return self
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
         earlier = (self.classes_, self.n_features_in_) if hasattr(self, "_machines") else None
         X, labels, weights = self._check_data(X, y, sample_weight)
         starts: list[Any] = [None] * self._n_machines()
@@ -185,7 +192,6 @@ class SoftMarginBoostingClassifier(
         self.bound_is_exact_ = isinstance(self.weak_learner, str) and self.max_depth <= 2
         self._kind, self._reweighted = self._learner_kind(), False
         self._train([build] * self._n_machines(), X, labels, weights, starts)
-        return self
 
     def reweight(
         self, X: Any, y: Any, estimators: Any, sample_weight: Any = None
@@ -207,6 +213,12 @@ class SoftMarginBoostingClassifier(
         self
         """
         check_parameters(self)
+        with unchanged_on_failure(self):
+            self._reweight(X, y, estimators, sample_weight)
+        self._warn()
+        return self
+
+    def _reweight(self, X: Any, y: Any, estimators: Any, sample_weight: Any) -> None:
         X, labels, weights = self._check_data(X, y, sample_weight)
         members = list(np.ravel(np.asarray(getattr(estimators, "estimators_", estimators), object)))
         if not members or not all(hasattr(member, "classes_") for member in members):
@@ -221,7 +233,6 @@ class SoftMarginBoostingClassifier(
         ]
         self.bound_is_exact_, self._reweighted, self._kind = True, True, "given"
         self._train(builds, X, labels, weights, [None] * len(builds))
-        return self
 
     def _own_label(self, member: Any, k: int) -> Any:
         """What a member calls the k-th class."""
@@ -309,6 +320,8 @@ class SoftMarginBoostingClassifier(
         if Status.INTERRUPTED in unsolved:
             self.status_ = Status.INTERRUPTED
         self._importances = self._feature_importances(X, labels, weights)
+
+    def _warn(self) -> None:
         if self.status_.is_short:
             warnings.warn(
                 f"{type(self).__name__} stopped at a gap of {np.max(self.gap_):.1e}, above "

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import LinAlgError, cholesky, eigvalsh
-from sklearn.metrics.pairwise import pairwise_kernels
 
+from cornerstep.problems.kernel_values import kernel_matrix
 from cornerstep.vectors import FloatArray
 
 KERNELS = ("linear", "rbf", "poly", "sigmoid", "precomputed")
@@ -42,10 +42,7 @@ class Kernel:
             return np.asarray(X)
         if callable(self.name):
             return np.asarray(self.name(X, Y))
-        return pairwise_kernels(
-            X, Y, metric=self.name, filter_params=True,
-            gamma=self.gamma, degree=self.degree, coef0=self.coef0,
-        )  # fmt: skip
+        return kernel_matrix(X, Y, self.name, self.gamma, self.degree, self.coef0)
 
     def training_matrix(self, X: Any) -> tuple[FloatArray, float]:
         """The matrix of the training examples, and what was added to its diagonal.
@@ -105,14 +102,36 @@ class Kernel:
 def gamma_value(gamma: Any, X: Any) -> float:
     """``gamma``, or what 'scale' (``1/(d var X)``) and 'auto' (``1/d``) stand for."""
     if isinstance(gamma, str) and gamma == "scale":
-        variance = (
-            float(X.multiply(X).mean(dtype=np.float64) - X.mean(dtype=np.float64) ** 2)
-            if sp.issparse(X)
-            else float(X.var(dtype=np.float64))
-        )
-        return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
+        variance = _variance(X)
+        with np.errstate(over="ignore", divide="ignore"):
+            value = float(1.0 / (X.shape[1] * variance)) if variance > 0 else 1.0
+        if not 0 < value < np.inf:
+            raise ValueError(
+                f"gamma='scale' needs an X whose variance is a float64, got values up to "
+                f"{np.abs(X).max():.3g}: scale X, or give gamma a number"
+            )
+        return value
     if isinstance(gamma, str) and gamma == "auto":
         return 1.0 / X.shape[1]
     if not (isinstance(gamma, Real) and 0 <= float(gamma) < np.inf):
         raise ValueError(f"gamma must be 'scale', 'auto' or a number >= 0, got {gamma!r}")
     return float(gamma)
+
+
+def _variance(X: Any) -> float:
+    """Of all entries, about their mean; infinite or subnormal where float64 ends."""
+    values = X.data if sp.issparse(X) else X
+    count = X.shape[0] * X.shape[1]
+    zeros = count - values.size  # that a sparse matrix does not store
+    lowest, highest = (
+        values.min(initial=0.0 if zeros else np.inf),
+        values.max(initial=0.0 if zeros else -np.inf),
+    )
+    if lowest == highest:
+        return 0.0
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+        mean = values.sum(dtype=np.float64) / count
+        squares = ((values - mean) ** 2).sum(dtype=np.float64) + zeros * mean**2
+    if not np.isfinite(squares):
+        return float(np.inf)
+    return max(float(squares / count), float(np.finfo(np.float64).smallest_subnormal))

@@ -13,9 +13,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
-from cornerstep.arrays import is_foreign
+from cornerstep.arrays import device_errors, is_foreign
 from cornerstep.display import ClassifierDisplay
-from cornerstep.estimators.kernels import gamma_value
+from cornerstep.estimators.kernels import Kernel, gamma_value
 from cornerstep.estimators.multiclass_input import (
     check_parameters,
     given_loss,
@@ -24,6 +24,7 @@ from cornerstep.estimators.multiclass_input import (
 from cornerstep.estimators.multiclass_run import Problem, train
 from cornerstep.estimators.multiclass_scores import MulticlassScores
 from cornerstep.estimators.targets import classes_and_labels, example_weights
+from cornerstep.estimators.whole import unchanged_on_failure
 from cornerstep.losses import Loss
 from cornerstep.optimiser.loop import Outcome
 from cornerstep.problems.array_rows import ArrayProblem
@@ -81,7 +82,7 @@ class MulticlassSVC(MulticlassScores, ClassifierDisplay, ClassifierMixin, BaseEs
     checkpoint : str or path, optional
         A file to which the state of training is written every minute, and at the end.  If it is
         there when ``fit`` starts, training goes on from it; it must have been written for the same
-        data, loss, weights and kind of solver; with 'block' C and weights may differ.
+        examples in the same order, labels, weights, loss, C and solver (a digest tells).
     n_jobs : int, optional
         Threads for the matrix products; None leaves the setting of the environment, -1 takes all
         cores.
@@ -201,13 +202,13 @@ class MulticlassSVC(MulticlassScores, ClassifierDisplay, ClassifierMixin, BaseEs
         self
         """
         check_parameters(self)
-        problem, used, X = self._pose(X, y, sample_weight)
-        with threads(self.n_jobs):
+        with unchanged_on_failure(self), device_errors(X), threads(self.n_jobs):
+            problem, used, X = self._pose(X, y, sample_weight)
             solver, outcome, coefficients = train(self, problem)
-        self._read_off(outcome)
-        later = partial(_of_all, coefficients, used)
-        self._dual_coef = later if callable(coefficients) else later()
-        self._read_machine(problem, solver, used, X)
+            self._read_off(outcome)
+            later = partial(_of_all, coefficients, used)
+            self._dual_coef = later if callable(coefficients) else later()
+            self._read_machine(problem, solver, used, X)
         self._warn()
         return self
 
@@ -235,7 +236,7 @@ class MulticlassSVC(MulticlassScores, ClassifierDisplay, ClassifierMixin, BaseEs
             self,
             X,
             y,
-            accept_sparse=self._accept_sparse(),
+            accept_sparse=self._accepts(self.kernel),
             dtype=[np.float64, np.float32],
             order="C",
         )
@@ -260,15 +261,17 @@ class MulticlassSVC(MulticlassScores, ClassifierDisplay, ClassifierMixin, BaseEs
             if self.fit_intercept:
                 rows = with_constant(rows, self.intercept_scaling)
             return Examples(rows, sweeps=self.solver in ("auto", "block"))
-        self._gamma = 1.0
+        gamma = 1.0
         if self.kernel == "precomputed":
             if X.shape[0] != X.shape[1]:
                 raise ValueError(f"X must be a square kernel matrix, got shape {X.shape}")
             rows = X[np.ix_(used, used)]
         elif not callable(self.kernel):
-            self._gamma = gamma_value(self.gamma, X)
-        matrix, self.kernel_shift_ = self._kernel().training_matrix(rows)
-        return KernelExamples(matrix + self._constant())
+            gamma = gamma_value(self.gamma, X)
+        self._kernel_fit = self.kernel, gamma, self.degree, self.coef0
+        self._constant_fit = self._constant()
+        matrix, self.kernel_shift_ = Kernel(*self._kernel_fit).training_matrix(rows)
+        return KernelExamples(matrix + self._constant_fit)
 
     @property
     def dual_coef_(self) -> Any:
@@ -291,8 +294,9 @@ class MulticlassSVC(MulticlassScores, ClassifierDisplay, ClassifierMixin, BaseEs
     def _read_off(self, outcome: Outcome) -> None:
         self.objective_ = outcome.look.value
         # not the best bound seen on the way: sweeps may have read rounded data
-        self.dual_objective_ = outcome.look.value - outcome.look.gap
-        self.gap_ = outcome.look.gap
+        bound = outcome.look.value - outcome.look.gap
+        self.dual_objective_ = max(float(np.nextafter(bound, -np.inf)), 0.0)
+        self.gap_ = self.objective_ - self.dual_objective_
         self.relative_gap_ = self.gap_ / self.objective_ if self.objective_ > 0 else 0.0
         self.status_ = outcome.status
         self.n_iter_ = max(outcome.n_iter, 1)
@@ -303,7 +307,8 @@ class MulticlassSVC(MulticlassScores, ClassifierDisplay, ClassifierMixin, BaseEs
         for name in ("coef_", "intercept_", "support_", "_support_rows", "_machine"):
             self.__dict__.pop(name, None)  # of an earlier fit with another kernel
         if self.kernel == "linear":
-            self.__dict__.pop("kernel_shift_", None)
+            for name in ("kernel_shift_", "_kernel_fit", "_constant_fit"):
+                self.__dict__.pop(name, None)
         weights = problem.examples.weights(solver.weights_image())
         if weights is None:
             machine = sp.csr_array(solver.weights_coefficients())

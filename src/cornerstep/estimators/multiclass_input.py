@@ -11,8 +11,9 @@ import numpy as np
 from cornerstep.arrays import to_numpy
 from cornerstep.estimators.kernels import KERNELS
 from cornerstep.losses import Loss, make_loss
+from cornerstep.problems.digests import of_arrays
 from cornerstep.problems.multiclass import MulticlassProblem
-from cornerstep.problems.partitions import SpreadProblem
+from cornerstep.problems.partitions import Shared, SpreadProblem
 
 SOLVERS = ("auto", "block", "envelope", "fw-corrective", "fw", "fw-open-loop", "projected-gradient")
 
@@ -62,14 +63,18 @@ def signature_of(problem: MulticlassProblem, solver: str) -> tuple[Any, ...]:
 def checkpoint_signature(problem: Any, solver: str) -> dict[str, Any]:
     """What two fits must share for the second to go on from a checkpoint of the first."""
     shared = problem.shared if isinstance(problem, SpreadProblem) else problem
+    rows = problem.crew if isinstance(problem, SpreadProblem) else problem
     loss = shared.loss
     return {
-        "state": "dual blocks" if solver == "block" else "image",
+        "solver": solver,
         "examples": problem.examples.n,
         "features": problem.examples.size,
         "classes": shared.n_classes,
         "loss": [bool(loss.whole), *loss.rho.tolist()],
         "smoothing": shared.smoothing,
+        "constant": shared.constant if isinstance(shared, Shared) else None,
+        "training data": f"{rows.digest():016x}",
+        "costs": None if loss.costs is None else of_arrays({"costs": loss.costs}),
     }
 
 

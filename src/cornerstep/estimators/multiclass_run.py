@@ -15,6 +15,7 @@ from cornerstep.problems.array_rows import ArrayProblem
 from cornerstep.problems.blas_threads import one_blas_thread
 from cornerstep.problems.multiclass import MulticlassProblem
 from cornerstep.problems.partitions import SpreadProblem
+from cornerstep.problems.rounding import check_size
 
 Problem = MulticlassProblem | SpreadProblem | ArrayProblem
 
@@ -31,6 +32,8 @@ def train(clf: Any, problem: Problem) -> tuple[Any, Outcome, Any]:
     if isinstance(problem, MulticlassProblem) and clf.warm_start:
         signature = signature_of(problem, name)
         kept = clf._state if clf._state is not None and clf._state[0] == signature else None
+    if not isinstance(problem, SpreadProblem):
+        check_size(problem.reach)
     solver = _solver(clf, problem, name, kept)
     stopping = Stopping(0.0, clf.tol, clf.max_iter, clf.time_limit)
     keeper = None
@@ -46,7 +49,8 @@ def train(clf: Any, problem: Problem) -> tuple[Any, Outcome, Any]:
             )
     try:
         if clf.checkpoint is not None:
-            keeper = Checkpoint(clf.checkpoint, solver, checkpoint_signature(problem, name))
+            named = clf.solver if isinstance(problem, SpreadProblem) else name
+            keeper = Checkpoint(clf.checkpoint, solver, checkpoint_signature(problem, named))
         with _threads_for(problem):
             outcome = run(
                 solver,

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from cornerstep.arrays import is_foreign, to_numpy
+from cornerstep.arrays import device_errors, is_foreign, to_numpy
 from cornerstep.estimators.kernels import Kernel
 from cornerstep.streaming import Rows, as_rows, is_dask, labels_of
 from cornerstep.vectors import FloatArray
@@ -29,22 +29,26 @@ class MulticlassScores:
     intercept_: Any
     support_: Any
     n_features_in_: int
-    _gamma: float
+    _kernel_fit: tuple[Any, float, int, float]
+    _constant_fit: float
     _machine: Any
     _support_rows: Any
 
-    def _accept_sparse(self) -> str | bool:
-        return False if self.kernel == "precomputed" else "csr"
+    @property
+    def _is_linear(self) -> bool:
+        """Whether the machine is one of weights: parameters may have changed since the fit."""
+        return hasattr(self, "coef_")
 
-    def _kernel(self) -> Kernel:
-        return Kernel(self.kernel, self._gamma, self.degree, self.coef0)
+    def _accepts(self, kernel: Any) -> str | bool:
+        """What scikit-learn's validation is told of sparse matrices."""
+        return False if kernel == "precomputed" else "csr"
 
     def _constant(self) -> float:
         return self.intercept_scaling**2 if self.fit_intercept else 0.0
 
     def _checked(self, X: Any) -> Any:
         check_is_fitted(self)
-        if self.kernel == "linear" and is_foreign(self.coef_):
+        if self._is_linear and is_foreign(self.coef_):
             return X  # checked with the scores
         if is_foreign(X):
             kind = type(X).__module__.split(".")[0]
@@ -54,7 +58,7 @@ class MulticlassScores:
         return validate_data(
             self,
             X,
-            accept_sparse=self._accept_sparse(),
+            accept_sparse=self._accepts("linear" if self._is_linear else self._kernel_fit[0]),
             dtype=[np.float64, np.float32],
             reset=False,
         )
@@ -78,18 +82,20 @@ class MulticlassScores:
 
     def _scores(self, X: Any) -> FloatArray:
         """One column per class (one in all for two classes)."""
-        if self.kernel == "linear" and is_foreign(self.coef_):
+        if self._is_linear and is_foreign(self.coef_):
             from cornerstep.estimators.arrays import scores as array_scores
 
-            return array_scores(self, X)
-        if self.kernel == "linear":
+            with device_errors(X):
+                return array_scores(self, X)
+        if self._is_linear:
             return np.asarray(X @ self.coef_.T) + self.intercept_
         if self.support_.size == 0:
             scores = np.zeros((X.shape[0], self.classes_.shape[0]))
         else:
             precomputed = self._support_rows is None
-            matrix = X[:, self.support_] if precomputed else self._kernel()(X, self._support_rows)
-            scores = np.asarray((self._machine.T @ (matrix + self._constant()).T).T)
+            kernel = Kernel(*self._kernel_fit)
+            matrix = X[:, self.support_] if precomputed else kernel(X, self._support_rows)
+            scores = np.asarray((self._machine.T @ (matrix + self._constant_fit).T).T)
         return scores[:, 1:] - scores[:, :1] if self.classes_.shape[0] == 2 else scores
 
     def decision_function(self, X: Any) -> FloatArray:

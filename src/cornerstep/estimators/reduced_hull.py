@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 import warnings
-from itertools import combinations
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
@@ -13,35 +12,36 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cornerstep.display import ClassifierDisplay
-from cornerstep.estimators.kernels import KERNELS, gamma_value
-from cornerstep.estimators.targets import classes_and_labels, example_weights
-from cornerstep.optimiser.result import Status, Trace, Traces
-from cornerstep.problems.kernel_columns import (
-    CallableKernel,
-    InnerProductKernel,
-    Kernel,
-    KernelColumns,
-    PrecomputedKernel,
+from cornerstep.estimators.kernels import KERNELS, Kernel, gamma_value
+from cornerstep.estimators.reduced_hull_pairs import (
+    KernelParameters,
+    Pair,
+    nu_value,
+    one_against_one,
+    pairs_of,
+    pose,
 )
-from cornerstep.problems.reduced_hull import Machine, ReducedHullProblem
-from cornerstep.problems.reduced_hull_run import METHODS, Training, train
+from cornerstep.estimators.targets import classes_and_labels, example_weights
+from cornerstep.estimators.whole import unchanged_on_failure
+from cornerstep.optimiser.result import Status, Trace, Traces
+from cornerstep.problems.kernel_values import centre, centred
+from cornerstep.problems.reduced_hull import Machine
+from cornerstep.problems.reduced_hull_run import METHODS, Training, require_apart, train
 from cornerstep.vectors import FloatArray, IntArray
 
 _TOTAL = 1 + 1e-12  # K may exceed the weight of a class by rounding
+_SCORED = 2**22  # kernel values held at a time in prediction
 
 
-class _Pair(NamedTuple):
-    """One machine of two classes: its examples (positives first) and how it was trained."""
+class _Trained(NamedTuple):
+    """A machine of two classes and how it was trained."""
 
-    first: int
-    second: int
-    examples: IntArray
+    pair: Pair
     machine: Machine
     training: Training
 
@@ -73,7 +73,8 @@ class ReducedHullSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
         'auto' (working sets), or a decomposition-invariant method of the optimiser: 'di-away'
         (AFW-2), 'di-pairwise' (PFW-2), 'di-away-schedule' (AFW-1), 'di-pairwise-schedule' (PFW-1).
     tol : float, default=1e-3
-        Relative duality gap: stop when ``gap <= tol * |objective|``.
+        Relative duality gap: stop when ``gap <= tol * |objective|``, or when half of the gap is
+        rounding (the status is then 'precision limit').
     max_iter : int, default=-1
         Rounds of 'auto', iterations of the others; -1 for no limit.
     time_limit : float, optional
@@ -99,7 +100,8 @@ class ReducedHullSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
     margin_ : float
         ``2 / |w|``, the distance of the two margins in feature space.
     objective_, gap_ : float
-        The value of the problem and the duality gap, recomputed in float64 from the data.
+        The value of the problem and the duality gap, recomputed in float64 from the data; the gap
+        includes a bound on rounding errors.
     status_ : Status
         Why training stopped.
     trace_ : Trace
@@ -185,6 +187,11 @@ class ReducedHullSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
         -------
         self
         """
+        with unchanged_on_failure(self):
+            self._fit(X, y, sample_weight)
+        return self
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
         self._check_parameters()
         X, y = validate_data(
             self, X, y, accept_sparse=self._accept_sparse(), dtype=[np.float64, np.float32],
@@ -195,10 +202,8 @@ class ReducedHullSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
             raise ValueError(f"X must be a square kernel matrix, got shape {X.shape}")
         weights = example_weights(X, labels, self.classes_, sample_weight, self.class_weight)
         self._check_feasible(labels, weights)
-        self._gamma = self._gamma_value(X)
-        pairs = self._train(X, labels, weights)
-        self._read_off(X, labels, pairs)
-        return self
+        self._kernel_fit = self._kernel_parameters(X)
+        self._read_off(X, labels, self._train(X, labels, weights))
 
     def _accept_sparse(self) -> str | bool:
         return False if self.kernel == "precomputed" else "csr"
@@ -224,6 +229,10 @@ class ReducedHullSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
             isinstance(self.time_limit, Real) and self.time_limit >= 0
         ):
             raise ValueError(f"time_limit must be seconds >= 0 or None, got {self.time_limit!r}")
+        if not (isinstance(self.degree, Integral) and self.degree >= 0):
+            raise ValueError(f"degree must be an integer >= 0, got {self.degree!r}")
+        if not (isinstance(self.coef0, Real) and np.isfinite(float(self.coef0))):
+            raise ValueError(f"coef0 must be a finite number, got {self.coef0!r}")
         if self.method not in METHODS:
             raise ValueError(f"method must be one of {', '.join(METHODS)}, got {self.method!r}")
         if not callable(self.kernel) and self.kernel not in KERNELS:
@@ -251,59 +260,37 @@ class ReducedHullSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
             return
         smallest, largest = totals.min(), totals.max()
         feasible = 2 * smallest / (smallest + largest)
-        if self._nu() > feasible * _TOTAL:
+        nu = nu_value(self.nu, self.K, self.C)
+        if nu is not None and nu > feasible * _TOTAL:
             raise ValueError(
-                f"nu={self._nu():g} is infeasible for these classes: the largest feasible nu is "
+                f"nu={nu:g} is infeasible for these classes: the largest feasible nu is "
                 f"{feasible:.6g}"
             )
 
-    def _nu(self) -> float:
-        return 0.5 if self.nu is None else float(self.nu)
+    def _kernel_parameters(self, X: Any) -> KernelParameters:
+        plain = callable(self.kernel) or self.kernel in ("linear", "precomputed")
+        gamma = 1.0 if plain else gamma_value(self.gamma, X)
+        return KernelParameters(self.kernel, gamma, self.degree, self.coef0)
 
-    def _gamma_value(self, X: Any) -> float:
-        if callable(self.kernel) or self.kernel in ("linear", "precomputed"):
-            return 1.0
-        return gamma_value(self.gamma, X)
-
-    def _kernel(self, X: Any, examples: IntArray) -> Kernel:
-        if self.kernel == "precomputed":
-            return PrecomputedKernel(X).take(examples)
-        rows = X[examples]
-        if callable(self.kernel):
-            return CallableKernel(rows, self.kernel)
-        return InnerProductKernel(rows, self.kernel, self._gamma, self.degree, self.coef0)
-
-    def _train(self, X: Any, labels: IntArray, weights: FloatArray) -> list[_Pair]:
-        """A machine for each pair of classes; the larger label of two classes is positive."""
+    def _train(self, X: Any, labels: IntArray, weights: FloatArray) -> list[_Trained]:
+        """A machine for each pair of classes."""
         from joblib import hash as digest
 
         signature = digest((labels, weights > 0))
         kept = self._state if self.warm_start else None
         starts = kept[1] if kept is not None and kept[0] == signature else None
         rng = check_random_state(self.random_state)
-        pairs: list[_Pair] = []
+        size = {"nu": self.nu, "K": self.K, "C": self.C}
+        trained: list[_Trained] = []
         begun = time.perf_counter()
-        for k, (i, j) in enumerate(combinations(range(self.classes_.size), 2)):
-            first, second = (j, i) if self.classes_.size == 2 else (i, j)
-            positive, negative = (np.flatnonzero((labels == c) & (weights > 0))
-                                  for c in (first, second))  # fmt: skip
-            examples = np.concatenate([positive, negative])
-            signs = np.repeat([1.0, -1.0], [positive.size, negative.size])
-            caps = weights[examples]
-            K = None if self.C is not None else self.K
-            if self.C is None and K is None:
-                K = self._nu() * float(caps.sum()) / 2
-            if K is not None:
-                K = min(float(K), *(float(caps[signs == sign].sum()) for sign in (1, -1)))
-            kernel = self._kernel(X, examples)
+        for k, classes in enumerate(pairs_of(self.classes_.size)):
             limit = int(self.cache_size * 1e6)
-            problem = ReducedHullProblem(KernelColumns(kernel, limit), signs, caps, K=K, C=self.C)
-            stopped = bool(pairs) and pairs[-1].training.status is Status.INTERRUPTED
-            if stopped:
-                training = self._untrained(problem)
+            pair = pose(X, labels, weights, classes, self._kernel_fit, size, limit)
+            if trained and trained[-1].training.status is Status.INTERRUPTED:
+                training = self._untrained(pair)
             else:
                 training = train(
-                    problem,
+                    pair.problem,
                     self.method,
                     tol=self.tol,
                     max_iter=sys.maxsize if self.max_iter == -1 else int(self.max_iter),
@@ -312,15 +299,15 @@ class ReducedHullSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
                     rng=np.random.default_rng(rng.randint(np.iinfo(np.int32).max)),
                     verbose=self.verbose,
                 )
-            solved = training.status in (Status.SOLVED, Status.NO_PROGRESS)
-            machine = problem.machine(training.beta, training.gradient, solved=solved)
-            pairs.append(_Pair(first, second, examples, machine, training))
-        self._state = (signature, [pair.training.beta for pair in pairs])
-        return pairs
+            require_apart(pair.problem, training)
+            machine = pair.problem.machine(training.beta, training.gradient)
+            trained.append(_Trained(pair, machine, training))
+        self._state = (signature, [each.training.beta for each in trained])
+        return trained
 
-    def _untrained(self, problem: ReducedHullProblem) -> Training:
+    def _untrained(self, pair: Pair) -> Training:
         """The starting point and its gap, for pairs that an interrupt left no time for."""
-        start = train(problem, tol=self.tol, max_iter=0, start=problem.start())
+        start = train(pair.problem, tol=self.tol, max_iter=0, start=pair.problem.start())
         return start._replace(status=Status.INTERRUPTED)
 
     def _seconds_left(self, begun: float) -> float | None:
@@ -328,22 +315,28 @@ class ReducedHullSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
             return None
         return max(float(self.time_limit) - (time.perf_counter() - begun), 0.0)
 
-    def _read_off(self, X: Any, labels: IntArray, pairs: list[_Pair]) -> None:
+    def _read_off(self, X: Any, labels: IntArray, trained: list[_Trained]) -> None:
         n, m = labels.size, self.classes_.size
-        coefficients = np.zeros((len(pairs), n))
-        for k, pair in enumerate(pairs):
-            coefficients[k, pair.examples] = pair.machine.coefficients
+        coefficients, intercepts = np.zeros((len(trained), n)), []
+        for row, (pair, machine, _) in zip(coefficients, trained, strict=True):
+            row[pair.examples] = machine.coefficients
+            moved = 0.0
+            if pair.middle is not None:
+                used = np.flatnonzero(row)
+                moved = float(row[used] @ centred(X[used], pair.middle) @ pair.middle)
+            intercepts.append(machine.intercept - moved)
         support = np.flatnonzero(coefficients.any(axis=0))
         support = support[np.argsort(labels[support], kind="stable")]
         self.support_ = support.astype(np.int32)
         self.n_support_ = np.bincount(labels[support], minlength=m).astype(np.int32)
-        self.support_vectors_ = np.empty((0, 0)) if self.kernel == "precomputed" else X[support]
+        precomputed = self.kernel == "precomputed"
+        self.support_vectors_ = np.empty((0, 0)) if precomputed else X[support]
         self._machines = coefficients[:, support]
-        self.dual_coef_ = self._dual_coef(labels[support], pairs)
-        self.intercept_ = np.array([pair.machine.intercept for pair in pairs])
+        self.dual_coef_ = one_against_one(self._machines, labels[support], m)
+        self.intercept_ = np.array(intercepts)
         self._shape_fit = X.shape
-        machines = [pair.machine for pair in pairs]
-        runs = [pair.training for pair in pairs]
+        machines = [each.machine for each in trained]
+        runs = [each.training for each in trained]
         self.n_kernel_evaluations_ = sum(run.evaluations for run in runs)
         self.n_iter_ = np.array([max(run.n_iter, 1) for run in runs], dtype=np.int32)
         alone = m == 2
@@ -357,17 +350,6 @@ class ReducedHullSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
         self.trace_: Trace | Traces = runs[0].trace if alone else Traces(r.trace for r in runs)
         self._warn(runs)
 
-    def _dual_coef(self, labels: IntArray, pairs: list[_Pair]) -> FloatArray:
-        """Row ``other`` (counted without its own class) for the support vectors of each class."""
-        if len(pairs) == 1:
-            return self._machines.copy()
-        out = np.zeros((self.classes_.size - 1, labels.size))
-        for machine, pair in zip(self._machines, pairs, strict=True):
-            of_first, of_second = labels == pair.first, labels == pair.second
-            out[pair.second - 1, of_first] = machine[of_first]
-            out[pair.first, of_second] = machine[of_second]
-        return out
-
     def _warn(self, runs: list[Training]) -> None:
         interrupted = [run for run in runs if run.status is Status.INTERRUPTED]
         if len(interrupted) > 1:
@@ -375,7 +357,7 @@ class ReducedHullSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
                 f"ReducedHullSVC was interrupted: {len(interrupted) - 1} of {len(runs)} pairs of "
                 "classes were not trained and are at their starting points, see status_ and gap_",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
         for run in runs:
             if run.status.is_short:
@@ -383,28 +365,30 @@ class ReducedHullSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
                     f"ReducedHullSVC stopped at a gap of {run.gap:.1e} and an objective of "
                     f"{run.objective:.6g}, above tol={self.tol:g}: {run.status.message}",
                     ConvergenceWarning,
-                    stacklevel=4,
+                    stacklevel=5,
                 )
 
     def _scores(self, X: Any) -> FloatArray:
-        """One column for each pair of classes."""
+        """One column for each pair of classes, by the kernel that the model was trained with."""
         check_is_fitted(self)
+        kernel = KernelParameters(*self._kernel_fit)
         X = validate_data(
-            self, X, accept_sparse=self._accept_sparse(), dtype=[np.float64, np.float32],
-            reset=False,
+            self, X, accept_sparse=False if kernel.name == "precomputed" else "csr",
+            dtype=[np.float64, np.float32], reset=False,
         )  # fmt: skip
-        if self.kernel == "precomputed":
-            matrix = X[:, self.support_]
-        elif self.support_.size == 0:
-            matrix = np.zeros((X.shape[0], 0))
-        elif callable(self.kernel):
-            matrix = np.asarray(self.kernel(X, self.support_vectors_), dtype=np.float64)
-        else:
-            matrix = pairwise_kernels(
-                X, self.support_vectors_, metric=self.kernel, filter_params=True,
-                gamma=self._gamma, degree=self.degree, coef0=self.coef0,
-            )  # fmt: skip
-        return np.asarray(matrix @ self._machines.T) + self.intercept_
+        if self.support_.size == 0:
+            return np.zeros((X.shape[0], 1)) + self.intercept_
+        if kernel.name == "precomputed":
+            return np.asarray(X[:, self.support_] @ self._machines.T) + self.intercept_
+        if kernel.name == "linear":  # without the offset that all rows share, as in training
+            middle = centre(self.support_vectors_)
+            weights = centred(self.support_vectors_, middle).T @ self._machines.T
+            return np.asarray(centred(X, middle) @ weights) + (self.intercept_ + middle @ weights)
+        step = max(1, _SCORED // self.support_.size)
+        blocks = [X[start : start + step] for start in range(0, X.shape[0], step)]
+        values = Kernel(*kernel)
+        scores = [values(rows, self.support_vectors_) @ self._machines.T for rows in blocks]
+        return np.concatenate(scores) + self.intercept_
 
     def decision_function(self, X: Any) -> FloatArray:
         """Scores of the second class for two classes, else of each class (votes, ties by scores).
@@ -437,7 +421,7 @@ class ReducedHullSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
         if self.classes_.size == 2:
             return self.classes_[(scores.ravel() > 0).astype(np.intp)]
         votes = np.zeros((scores.shape[0], self.classes_.size))
-        for k, (i, j) in enumerate(combinations(range(self.classes_.size), 2)):
+        for k, (i, j) in enumerate(pairs_of(self.classes_.size)):
             votes[:, i] += scores[:, k] > 0
             votes[:, j] += scores[:, k] <= 0
         return self.classes_[votes.argmax(axis=1)]

@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from cornerstep.estimators.multiclass_input import given_loss
 from cornerstep.estimators.targets import classes_and_labels, example_weights
+from cornerstep.problems.examples import holds
 from cornerstep.problems.partitions import Shared, SpreadProblem
 from cornerstep.streaming import Rows
 
@@ -52,6 +53,11 @@ def pose_streamed(
     shared = shared_of(model, n)
     crew = StreamCrew(rows, labels, model.C * weights, shared)
     problem = SpreadProblem(
-        crew, shared, n, d + bool(shared.constant), rows.sparse, rows.dtype != np.float64
+        crew,
+        shared,
+        n,
+        d + bool(shared.constant),
+        rows.sparse,
+        rows.dtype != np.float64 and holds(rows.dtype, shared.constant),
     )
     return problem, np.ones(n, dtype=bool), rows

@@ -16,6 +16,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from cornerstep.display import CertifiedDisplay
+from cornerstep.estimators.whole import unchanged_on_failure
 from cornerstep.optimiser.loop import Outcome, Stopping, run
 from cornerstep.optimiser.order import ORDERS
 from cornerstep.streaming import is_dask
@@ -204,7 +205,12 @@ class StructuredSVC(CertifiedDisplay, BaseEstimator):
             raise ValueError(
                 f"X and y must be as many, at least one, got {n} examples and {_count(y)} labelings"
             )
-        model = copy.copy(self.model)
+        with unchanged_on_failure(self):
+            self._train(X, y, bags, validation)
+        return self
+
+    def _train(self, X: Any, y: Any, bags: tuple[Any, Any], validation: Any) -> None:
+        model, n = copy.copy(self.model), _count(X)
         model.prepare(X, y)
         self.lam_ = 1.0 / (self.C * n) if self.lam is None else float(self.lam)
         if hasattr(model, "n_features_"):
@@ -218,7 +224,6 @@ class StructuredSVC(CertifiedDisplay, BaseEstimator):
             examples = self._examples(model, X, y)
         trained, outcome = self._run(examples, validation)
         self._read_off(trained, outcome)
-        return self
 
     def _check_parameters(self) -> None:
         if not isinstance(self.model, StructuredModel):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,9 @@ from cornerstep.vectors import FloatArray, IntArray
 
 def classes_and_labels(y: Any) -> tuple[Any, IntArray]:
     """The classes in order, at least two, and the number of each example's class."""
-    check_classification_targets(y)
+    with warnings.catch_warnings():  # few examples per class are an ordinary case here
+        warnings.filterwarnings("ignore", "The number of unique classes is greater than 50%")
+        check_classification_targets(y)
     classes, labels = np.unique(y, return_inverse=True)
     if classes.size < 2:
         raise ValueError(

@@ -26,7 +26,7 @@ def _cone(e, base, count, low):
     share = 1.0 / (count * (count + 1.0))
     step = 0
     done = False
-    while (step < STEPS) & (not done):
+    while (step < STEPS) & (not done):  # at most STEPS times
         away = tl.maximum(e - t, 0.0)
         u = (tl.sum(away, 0) + count * (t + base)) * share
         value = tl.sum(tl.minimum(away, u), 0) - count * u
@@ -85,6 +85,7 @@ def _nearest(
         first = costs + (y.to(tl.int64) if MODE == 1 else row) * m
         delta = tl.load(first + columns, mask=inside, other=0.0)
     c = tl.where(inside & (columns != y), (z + delta) / mu, float("-inf"))
+    unknown = tl.sum((inside & (z != z)).to(tl.int32), 0) > 0  # NaN: the maxima pass it over
     # the largest entries and where they are, and the same one place later
     rest = c
     tops, shifted = tl.zeros([HEADS], tl.float64), tl.zeros([HEADS], tl.float64)
@@ -121,9 +122,9 @@ def _nearest(
             beta = each(c, rest, tops, places, weights, columns, heads, COUNT)
     total = tl.sum(beta, 0)
     earned = tl.where(beta > 0.0, beta * c, 0.0)
-    tl.store(numbers + row * 4, scale * mu * loss)
+    tl.store(numbers + row * 4, tl.where(unknown, float("nan"), scale * mu * loss))
     tl.store(numbers + row * 4 + 1, scale * tl.sum(beta * delta, 0))
-    tl.store(numbers + row * 4 + 2, scale * mu * tl.sum(earned, 0))
+    tl.store(numbers + row * 4 + 2, tl.where(unknown, float("nan"), scale * mu * tl.sum(earned, 0)))
     tl.store(numbers + row * 4 + 3, scale * (tl.sum(beta * beta, 0) + total * total))
     point = (scale / unit) * tl.where(columns == y, total, -beta)
     tl.debug_barrier()

@@ -36,6 +36,7 @@ def _corners(
     else:
         first = costs + (y.to(tl.int64) if MODE == 1 else row) * m
         z = z - own + tl.load(first + columns, mask=inside, other=0.0).to(z.dtype)
+    unknown = tl.sum((z != z).to(tl.int32), 0) > 0  # a NaN: the maxima below pass it over
     z = tl.where(columns == y, 0.0, z)
     weights = tl.load(rho + heads, mask=heads < WEIGHTS, other=0.0)
     tops = tl.zeros([HEADS], tl.float64)
@@ -58,7 +59,8 @@ def _corners(
         linear = total
     else:
         linear = tl.sum(earned * tl.load(first + places, mask=earned > 0.0, other=0.0))
-    tl.store(losses + row, scale * tl.maximum(loss, 0.0))
+    loss = tl.where(unknown, float("nan"), tl.where(loss > 0.0, loss, 0.0))
+    tl.store(losses + row, scale * loss)
     tl.store(linears + row, scale * linear)
     # the row becomes 0, then its few entries are written: the barrier keeps the two apart
     part = scale / unit

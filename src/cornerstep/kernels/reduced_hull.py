@@ -7,7 +7,8 @@ import numpy as np
 from cornerstep.kernels.compiling import njit
 
 _TILE = 4096  # entries of a product accumulated at a time: they stay in the first cache
-_FLAT = 1e-12  # a curvature below this counts as none
+_FLAT = 1e-12  # a curvature below this share of the diagonal counts as none
+_TINY = 1e-300  # of two examples whose kernel entries are all 0
 
 
 @njit(nogil=True)
@@ -35,6 +36,45 @@ def accumulate(store, slots, values, out):
                 part[k] += value * row[k]
         for k in range(stop - start):
             out[start + k] += part[k]
+
+
+@njit(nogil=True)
+def accumulate_exactly(store, slots, values, out, lost):
+    """``out + lost += sum_a values[a] store[slots[a]]``: ``lost`` collects what sums round off.
+
+    By Knuth's two-sum, so that only the products are rounded, however many there are.
+    """
+    for start in range(0, out.size, _TILE):
+        stop = min(start + _TILE, out.size)
+        part, error = out[start:stop], lost[start:stop]
+        for a in range(slots.size):
+            value = values[a]
+            row = store[slots[a], start:stop]
+            for k in range(stop - start):
+                term = value * row[k]
+                total = part[k] + term
+                added = total - part[k]
+                error[k] += (part[k] - (total - added)) + (term - added)
+                part[k] = total
+
+
+@njit(nogil=True)
+def gap_terms(beta, gradient, lower, upper, errors, t):
+    """``sum of max (h_i - t) (b_i - v_i)`` over ``lower_i <= v_i <= upper_i``, and the sum of b.
+
+    With h as it is, and with the worst h that is off by at most ``errors``.  The sum of b is that
+    of a two-sum, rounded once.
+    """
+    plain = worst = summed = lost = 0.0
+    for k in range(beta.size):
+        total = summed + beta[k]
+        added = total - summed
+        lost += (summed - (total - added)) + (beta[k] - added)
+        summed = total
+        above, down, up = gradient[k] - t, beta[k] - lower[k], upper[k] - beta[k]
+        plain += max(above * down, -above * up, 0.0)
+        worst += max((above + errors[k]) * down, (errors[k] - above) * up, 0.0)
+    return plain, worst, summed + lost
 
 
 @njit(nogil=True)
@@ -151,7 +191,8 @@ def two_coordinate_descent(K, beta, gradient, lower, upper, split, tol, max_iter
         row_i, best = K[i], 0.0
         for k in range(start, stop):
             violation = max(gradient[k] - falling[k] - low, 0.0)
-            curvature = max(diagonal[i] + diagonal[k] - 2 * row_i[k], _FLAT)
+            both = diagonal[i] + diagonal[k]
+            curvature = max(both - 2 * row_i[k], _FLAT * both, _TINY)
             gains[k] = violation * violation / curvature
             best = max(best, gains[k])
         j = start
@@ -162,8 +203,8 @@ def two_coordinate_descent(K, beta, gradient, lower, upper, split, tol, max_iter
         step = min(room_i, room_j)
         if curvature * step > slope:
             step = slope / curvature
-        beta[i] = upper[i] if step >= room_i else beta[i] + step
-        beta[j] = lower[j] if step >= room_j else beta[j] - step
+        beta[i] = upper[i] if step >= room_i else min(beta[i] + step, upper[i])
+        beta[j] = lower[j] if step >= room_j else max(beta[j] - step, lower[j])
         for k in (i, j):
             rising[k] = 0.0 if beta[k] < upper[k] else np.inf
             falling[k] = 0.0 if beta[k] > lower[k] else np.inf

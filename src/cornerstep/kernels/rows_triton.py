@@ -1,4 +1,15 @@
-"""What kernels with one program a row of scores have in common: whose rows, and the launch."""
+"""What kernels with one program a row of scores have in common: whose rows, and the launch.
+
+*Why the programs end.*  The threads of a program meet in every reduction (``tl.sum``, ``tl.max``):
+one that leaves a loop or skips a branch before the others keeps them waiting for ever.  So a number
+that a loop or a branch asks for must be the same, to the last bit, in all threads.  What threads
+load is; a reduction exchanges partial results in pairs, both of which add the other's to their own,
+so that its result is, as long as ``a + b`` and ``b + a`` are the same number.  With contraction
+they are not: the sum of products ``p q`` then ends in ``fma(p, q, other)``, whose own product is
+not rounded while the other's is, and the two threads of a pair get different results.  Kernels are
+compiled without contraction therefore (``enable_fp_fusion=False``).  Besides, every loop counts its
+steps up to a bound that does not depend on the data.
+"""
 
 from __future__ import annotations
 
@@ -62,5 +73,5 @@ def launch(
     with torch.cuda.device_of(scores):
         kernel[(n,)](
             scores, targets.labels, targets.scales, targets.costs, *arguments, spread, n, m,
-            MODE=targets.mode, WIDTH=width, num_warps=threads, **constants,
+            MODE=targets.mode, WIDTH=width, num_warps=threads, enable_fp_fusion=False, **constants,
         )  # fmt: skip

@@ -9,18 +9,19 @@ import numpy as np
 from cornerstep.kernels.compiling import njit
 from cornerstep.vectors import FloatArray
 
-_JITTER = 1e-13  # of an entry of G, and of the largest of l: equations may be singular
+_JITTER = 1e-13  # on the diagonal of G: equations may be singular
 
 
 @njit()
 def improve(gram: FloatArray, linear: FloatArray, x: FloatArray, tol: float, limit: int) -> float:
     """Change x until Frank-Wolfe's gap is at most ``tol``, or ``limit`` systems are solved.
 
+    The largest entry of G and l is 1.
+
     The coordinate of the least gradient joins those above 0.  Then steps lead to the minimum over
     their affine hull; one that would leave the simplex ends where the first of them is 0, which
     drops out.  Returns the gap.
     """
-    jitter = _JITTER * np.abs(linear).max()
     free = x > 0.0
     gradient = gram @ x - linear
     gap, solved = 0.0, 0
@@ -32,15 +33,13 @@ def improve(gram: FloatArray, linear: FloatArray, x: FloatArray, tol: float, lim
         free[least] = True
         inside = False
         while not inside and solved < limit:
-            inside = _towards_least(gram, gradient, x, free, jitter)
+            inside = _towards_least(gram, gradient, x, free)
             gradient = gram @ x - linear
             solved += 1
 
 
 @njit()
-def _towards_least(
-    gram: FloatArray, gradient: FloatArray, x: FloatArray, free: Any, jitter: float
-) -> bool:
+def _towards_least(gram: FloatArray, gradient: FloatArray, x: FloatArray, free: Any) -> bool:
     """Go to the minimum over the free coordinates with their sum as it is; whether it is met."""
     chosen = np.flatnonzero(free)
     size = chosen.size
@@ -48,7 +47,7 @@ def _towards_least(
     for a in range(size):
         for b in range(size):
             hessian[a, b] = gram[chosen[a], chosen[b]]
-        hessian[a, a] += _JITTER * hessian[a, a] + jitter
+        hessian[a, a] += _JITTER * (hessian[a, a] + 1.0)
         sides[a, 0] = -gradient[chosen[a]]
     found = np.linalg.solve(hessian, sides)
     step = found[:, 0] - found[:, 0].sum() / found[:, 1].sum() * found[:, 1]

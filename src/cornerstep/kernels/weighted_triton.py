@@ -24,19 +24,24 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-STEPS = tl.constexpr(100)
+STEPS = tl.constexpr(103)  # a last step that does not halve the interval: see ``shift``
 EXACT = tl.constexpr(1e-14)
 _ROUNDING = tl.constexpr(1e-15)
 
 
 @triton.jit
 def shift(t, value, slope, low, high, step):
-    """The next point of a search for the root of a decreasing function."""
+    """The next point of a search for the root of a decreasing function that is piecewise linear.
+
+    Newton's, within an interval that shrinks; every fourth step halves it.  Done is also when
+    Newton's step rounds to none: the sums of a long row need not come as close to 0 as EXACT.
+    """
     low = tl.where(value >= 0.0, t, low)
     high = tl.where(value <= 0.0, t, high)
     ahead = t + value / tl.where(slope > 0.0, slope, 1.0)
     good = (slope > 0.0) & (ahead >= low) & (ahead <= high) & (step % 4 < 3)
     done = (tl.abs(value) <= EXACT) | (high - low <= EXACT * tl.abs(low))
+    done = done | ((slope > 0.0) & (ahead == t))
     t = tl.where(done, t, tl.where(good, ahead, 0.5 * (low + high)))
     return t, low, high, done
 
@@ -47,7 +52,7 @@ def level(c, cap, total, free, low, high):
     t = 0.5 * (low + high)
     step = 0
     done = False
-    while (step < STEPS) & (not done):
+    while (step < STEPS) & (not done):  # at most STEPS times
         away = c - t
         value = tl.sum(tl.minimum(tl.maximum(away, 0.0), cap), 0) - total - free * t
         slope = tl.sum(((away > 0.0) & (away < cap)).to(tl.int32), 0).to(tl.float64) + free
@@ -81,7 +86,7 @@ def _regressed(rest, extra, x, weights, heads, COUNT: tl.constexpr):
     start, size = 0, 0.0 * low
     step = 0
     done = False
-    while (step < STEPS) & (not done):
+    while (step < STEPS) & (not done):  # at most STEPS times
         lines = tl.where(heads < COUNT, lengths * t - sums, float("-inf"))
         most = tl.max(lines, 0)
         start = tl.min(tl.where(lines == most, heads, COUNT - 1), 0)
@@ -95,12 +100,12 @@ def _regressed(rest, extra, x, weights, heads, COUNT: tl.constexpr):
     shares = tl.where(whose, tl.sum(tl.where(whose, weights, 0.0), 0) / size, 0.0)
     sizes = tl.where(whose, size, 1.0)
     first = 0 * start
-    while first < start:
+    while first < start:  # at most COUNT times: start < COUNT, and ``end >= first`` below
         origin = _pick(x, heads, first)
         total, best = 0.0 * low, 0.0 * low + float("-inf")
         end = first
         k = first
-        while k < start:
+        while k < start:  # at most COUNT times: k grows by 1
             total += (_pick(x, heads, k) - origin) - _pick(weights, heads, k)
             mean = total / (k - first + 1)
             end = tl.where(mean >= best, k, end)
@@ -119,7 +124,7 @@ def _regressed(rest, extra, x, weights, heads, COUNT: tl.constexpr):
 def _spread_out(row, fit, places, columns, heads, start):
     """The row with ``-fit`` at the places of the pools before the last."""
     k = 0
-    while k < start:
+    while k < start:  # at most COUNT times: k grows by 1
         here = columns == _pick(places, heads, k)
         row = tl.where(here, tl.maximum(-_pick(fit, heads, k), 0.0), row)
         k += 1
@@ -163,7 +168,7 @@ def whole(
     fit, t, last = 0.0 * rho, 0.0 * total, 0.0 * total
     start, place, step = 0, 0, 0
     done = False
-    while (step < STEPS) & (not done):
+    while (step < STEPS) & (not done):  # at most STEPS times
         own = s * total
         x, place = with_label(tops, shifted, own, heads, COUNT)
         fit, shares, sizes, start, t, last = _regressed(

@@ -20,7 +20,7 @@ from cornerstep.optimiser.loop import Look, Move, Solver
 from cornerstep.optimiser.order import ORDERS, Order
 from cornerstep.optimiser.solver import Method, Proposal, Walk
 from cornerstep.optimiser.steps import StepRule
-from cornerstep.vectors import Direction, FloatArray, IntArray, Vector, dense
+from cornerstep.vectors import Direction, FloatArray, IntArray, Vector, concatenate, dense
 
 
 class Blocks(Protocol):
@@ -167,7 +167,7 @@ class Block(Method):
         self._rng = rng
 
     def solver(self, objective: Objective, step: StepRule, position: Position) -> Solver:
-        factors = Factors(objective, self, step, position)
+        self.walk = factors = Factors(objective, self, step, position)
         return BlockSolver(factors, self.order, self._rng, visits=1)
 
     def gap_of(self, position: Position, i: int) -> tuple[float, Vector]:
@@ -211,13 +211,19 @@ class Factors(Walk):
     def look(self) -> Look:
         if not self._is_finite():
             return Look(self.position.value, math.nan)
+        self._vertex()
+        return self._look(float(self.gaps.sum()))
+
+    def _vertex(self) -> Vector:
+        """The vertex made of the blocks' own, whose gaps are entered."""
+        parts = []
         for i in range(self.gaps.size):
-            self.gaps[i] = self.method.gap_of(self.position, i)[0]
-        gap = max(float(self.gaps.sum()), 0.0)
-        return Look(self.position.value, gap, extra=self._extra())
+            self.gaps[i], part = self.method.gap_of(self.position, i)
+            parts.append(part)
+        return concatenate(parts)
 
     def glance(self, gap: float) -> Look:
-        return Look(self.position.value, gap, False, self._extra())
+        return self._look(gap, certified=False)
 
     def sweep(self, order: IntArray) -> Move:
         for i in order:
@@ -229,7 +235,7 @@ class Factors(Walk):
         return move
 
     def certify(self, point: FloatArray) -> Look:
-        self.position = self.objective.at(point)
+        self._go_to(point)
         if not self._is_finite():  # f no longer answers at this point as it did
             return Look(self.position.value, math.inf, extra=self._extra())
-        return self.look()
+        return self._prove(self._vertex())

@@ -7,6 +7,7 @@ domain's ratio test, and a step that is blocked lands exactly on the blocking co
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from typing import Any, ClassVar
 
 import numpy as np
@@ -86,7 +87,14 @@ class _Schedule(Method):
         self._q = 1
         self._t = 0
         diameter = domain.diameter or 1.0  # of a point: any number does, it is solved
-        self._constants(alpha, beta, diameter, facial)
+        self._c1 = math.nan
+        with suppress(ArithmeticError, ValueError):  # squares of the scale under- or overflow
+            self._constants(alpha, beta, diameter, facial)
+        if not self._c1 > 0:
+            raise ValueError(
+                f"method={self.name!r} needs constants inside float64's range, got diameter "
+                f"{diameter:g} and facial constant {facial:g}: scale the problem"
+            )
 
     def _constant(self, name: str, objective: Objective) -> float:
         value = getattr(self, name) or getattr(objective, name)
@@ -170,7 +178,7 @@ class PairwiseSchedule(_Schedule, InFacePairwise):
     name: ClassVar[str] = "di-pairwise-schedule"
 
     def _constants(self, alpha: float, beta: float, diameter: float, facial: float) -> None:
-        self._c1 = alpha / (16 * beta * facial * diameter**2)
+        self._c1 = alpha / beta / (16 * facial * diameter**2)
 
     def step_size(self, rule: StepRule, ray: Ray, proposal: Proposal, iteration: int) -> float:
         gamma = max(math.sqrt(self._c1) * (1 - self._c1) ** (iteration / 2), _SMALLEST)

@@ -49,7 +49,11 @@ class Move(NamedTuple):
 
 
 class Solver(Protocol):
-    """What the loop asks of a solver.  One with a ``note`` has it shown with its progress."""
+    """What the loop asks of a solver.
+
+    One with a ``note`` has it shown with its progress; one with ``expired`` is given there a
+    function to ask in long moves: whether the time is up, or somebody has pressed Ctrl-C.
+    """
 
     monotone: bool  # whether moves are meant never to increase the value
     extra_columns: tuple[str, ...]
@@ -105,6 +109,10 @@ class Stopping:
         """The gap that counts as solved at this value."""
         return max(self.tol, self.rtol * abs(value))
 
+    def is_over(self, start: float) -> bool:
+        """Whether the time limit of a run has passed that began at ``start``."""
+        return self.time_limit is not None and time.perf_counter() - start >= self.time_limit
+
 
 def _is_at_least_zero(value: Any) -> bool:
     return isinstance(value, Real) and float(value) >= 0
@@ -116,7 +124,6 @@ class Outcome:
 
     status: Status
     look: Look
-    lower_bound: float
     n_iter: int
     seconds: float
     trace: Trace
@@ -138,12 +145,13 @@ def run(
     start = time.perf_counter()
     trace = Trace(solver.extra_columns)
     best: tuple[float, Any] = (math.inf, solver.point)
-    lower_bound = -math.inf
     stall = _Stall()
     move = Move(math.nan, "start")
     iteration, certified = 0, False
     status: Status | None = None
     with _deferred_interrupt() as interrupted, Progress(verbose, title, stopping.target) as shown:
+        if hasattr(solver, "expired"):
+            solver.expired = lambda: interrupted() or stopping.is_over(start)
         try:
             while status is None:
                 look = solver.look()
@@ -157,8 +165,6 @@ def run(
                     target = stopping.target(look.value)
                     certified = look.is_final(target)
                     ending = Status.SOLVED if look.gap <= target else Status.PRECISION_LIMIT
-                if look.certified:
-                    lower_bound = max(lower_bound, look.value - look.gap)
                 if solver.monotone or look.value < best[0]:
                     best = (look.value, solver.point)
                 seconds = time.perf_counter() - start
@@ -173,7 +179,7 @@ def run(
                     status = Status.STOPPED
                 elif interrupted():
                     status = Status.INTERRUPTED
-                elif stopping.time_limit is not None and seconds >= stopping.time_limit:
+                elif stopping.is_over(start):
                     status = Status.TIME_LIMIT
                 elif iteration >= stopping.max_iter:
                     status = Status.ITERATION_LIMIT
@@ -195,7 +201,6 @@ def run(
     return Outcome(
         status=status,
         look=look,
-        lower_bound=max(lower_bound, look.value - look.gap),
         n_iter=iteration,
         seconds=time.perf_counter() - start,
         trace=trace,

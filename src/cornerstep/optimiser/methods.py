@@ -170,9 +170,11 @@ class FullyCorrective(_WithActiveSet):
         inner = Pairwise()
         inner.begin(self.objective, _Hull(self.active_set, self.domain), position.x, self._rng)
         inner.active_set = self.active_set
-        solver = FrankWolfeSolver(self.objective, inner, rule, position)
-        stopping = Stopping(tol=self.accuracy * proposal.gap, max_iter=self.max_corrections)
-        if run(solver, stopping).status is Status.INTERRUPTED:
+        solver = FrankWolfeSolver(self.objective, inner, rule, position, proves=False)
+        tol = self.accuracy * max(proposal.gap, 0.0)  # rounding may make a gap negative
+        stopping = Stopping(tol=tol, max_iter=self.max_corrections)
+        outcome = run(solver, stopping, callback=lambda _: self.expired())
+        if outcome.status is Status.INTERRUPTED:
             raise KeyboardInterrupt  # meant for the outer run
         return solver.position, Move(move.step, "corrective")
 

@@ -109,10 +109,10 @@ def minimize(
     solver = rule.solver(objective, step_rule, objective.at(dense(start)))
     outcome = run(solver, stopping, callback=callback, verbose=verbose, title=rule.name)
     return Result(
-        x=solver.point,
+        x=rule.walk.point,
         value=outcome.look.value,
         gap=outcome.look.gap,
-        lower_bound=outcome.lower_bound,
+        lower_bound=rule.walk.best_bound(outcome.look),
         status=outcome.status,
         method=rule.name,
         step="schedule" if rule.own_step else getattr(step_rule, "name", type(step_rule).__name__),

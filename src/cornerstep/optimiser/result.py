@@ -132,9 +132,9 @@ class Result:
     value : float
         The objective there, recomputed from the data.
     gap : float
-        The duality gap recomputed at x: ``f(x) - min f <= gap``.
+        The duality gap recomputed at x, with a bound on its rounding: ``f(x) - min f <= gap``.
     lower_bound : float
-        The best lower bound of ``min f`` seen on the way, at least ``value - gap``.
+        The best lower bound of ``min f`` of the run, at least ``value - gap`` and at most value.
     status : Status
         Why the run stopped.
     method, step : str

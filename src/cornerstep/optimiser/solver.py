@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from cornerstep.domains.base import has_oracle
-from cornerstep.objectives import Objective, Position, Ray
+from cornerstep.domains.base import has_oracle, reach
+from cornerstep.objectives import Objective, Position, Ray, errors_of
 from cornerstep.optimiser.active_set import ActiveSet
 from cornerstep.optimiser.loop import Look, Move, Solver
 from cornerstep.optimiser.steps import StepRule
-from cornerstep.vectors import Direction, FloatArray, Vector
+from cornerstep.rounding import EPSILON, TINY, gamma
+from cornerstep.vectors import Direction, FloatArray, Vector, dense
 
 # A step this close to the largest one is taken to be it: the blocking constraint becomes tight.
 _BLOCKED = 1 - 1e-9
+
+# Value and gradient are computed anew from the data, and their rounding with them, each time the
+# gap has fallen by this factor: increments drift, and a run that nears rounding has to know.
+_RENEW = 1e-6
 
 
 class Proposal(NamedTuple):
@@ -44,6 +50,7 @@ class Method:
     active_set: ActiveSet | None = None
     domain: Any
     oracle_calls: int
+    walk: Walk  # the run's position
 
     def begin(
         self, objective: Objective, domain: Any, start: Vector, rng: np.random.Generator
@@ -54,7 +61,12 @@ class Method:
 
     def solver(self, objective: Objective, step: StepRule, position: Position) -> Solver:
         """What runs in the loop: looks with :meth:`propose`, moves with :meth:`advance`."""
-        return FrankWolfeSolver(objective, self, step, position)
+        self.walk = walk = FrankWolfeSolver(objective, self, step, position)
+        return walk
+
+    def expired(self) -> bool:
+        """Whether the run is to end; long moves ask.  The loop puts its own answer here."""
+        return False
 
     def lmo(self, gradient: FloatArray) -> Vector:
         """The domain's oracle, counted."""
@@ -98,6 +110,8 @@ class Method:
             step = proposal.max_step
         x = position.x + step * proposal.direction.dense
         self.settle(x, blocked)
+        if step > 1 and not is_inside(self.domain, x):  # rounding, grown by extrapolation
+            return position, Move(0.0, proposal.kind)
         landed = ray.land(step, x)
         if not math.isfinite(landed.value + landed.inner):
             return position, Move(math.nan, proposal.kind)
@@ -106,8 +120,22 @@ class Method:
         return landed, Move(step, f"{proposal.kind}-drop" if drops else proposal.kind)
 
 
+def is_inside(domain: Any, x: FloatArray) -> bool:
+    """Whether x satisfies the constraints of the domain, as far as it can tell."""
+    return not has_oracle(domain, "contains") or bool(domain.contains(x))
+
+
 class Walk:
-    """A position on its way: the method says where to, the step rule how far."""
+    """A position on its way: the method says where to, the step rule how far.
+
+    Parameters
+    ----------
+    objective, method, step
+    position : Position
+        Where it starts.
+    proves : bool
+        Whether its certificates include rounding; one of an inner problem need not.
+    """
 
     def __init__(
         self,
@@ -115,20 +143,40 @@ class Walk:
         method: Method,
         step: StepRule,
         position: Position,
+        *,
+        proves: bool = True,
     ) -> None:
         self.objective = objective
         self.method = method
         self.step = step
+        self.proves = proves
         self.monotone = bool(getattr(step, "monotone", False)) and not method.own_step
         self.position = position
         self.extra_columns: tuple[str, ...] = getattr(objective, "extra_columns", ())
         self._counts = getattr(objective, "extra", None) or tuple
         self.iteration = 0
+        self._inside = position.x  # the last point that was found to be in the domain
+        self._rounding = 0.0  # of the last certificate
+        self._promise = -math.inf, position.x  # the best bound of any look, and where it was
+        if not self._is_allowed(position.x):
+            raise ValueError(
+                f"{method.domain!r} must contain the point that its oracle starts from; its own "
+                "contains() denies it"
+            )
 
     @property
     def point(self) -> FloatArray:
         """The current x."""
         return self.position.x
+
+    @property
+    def expired(self) -> Callable[[], bool]:
+        """Whether the run is to end, as the loop says; its method asks in long moves."""
+        return self.method.expired
+
+    @expired.setter
+    def expired(self, answer: Callable[[], bool]) -> None:
+        self.method.expired = answer  # type: ignore[method-assign]
 
     def _extra(self) -> tuple[Any, ...]:
         """What the objective adds to the trace."""
@@ -137,6 +185,15 @@ class Walk:
     def _is_finite(self) -> bool:
         return math.isfinite(self.position.value + self.position.inner)
 
+    def _is_allowed(self, x: FloatArray) -> bool:
+        """Whether the answer may be x.
+
+        Where membership is a program of its own, combinations of vertices are believed.
+        """
+        domain = self.method.domain
+        in_faces = "in_face_lmo" in self.method.needs
+        return not (in_faces or getattr(domain, "cheap_contains", True)) or is_inside(domain, x)
+
     def _advance(self, proposal: Proposal) -> Move:
         self.position, move = self.method.advance(
             self.position, proposal, self.step, self.iteration
@@ -144,18 +201,89 @@ class Walk:
         self.iteration += 1
         return move
 
+    def _look(self, gap: float, certified: bool = True) -> Look:
+        """The look of a gap that was found by increments, with the rounding last known."""
+        position, rounding = self.position, self._rounding
+        value, gap = position.value, max(gap, 0.0) + rounding
+        if certified and value - gap > self._promise[0]:
+            self._promise = value - gap, position.x
+        return Look(value, gap, certified, self._extra(), rounding)
+
+    def _go_to(self, point: FloatArray) -> bool:
+        """Compute the position at ``point`` from the data, and say whether it could stay there.
+
+        The one place where answers are checked against the domain's own constraints: the last point
+        that satisfied them takes the place of one that does not.
+        """
+        x = point
+        if has_oracle(self.method.domain, "snap"):
+            x = point.copy()
+            self.method.domain.snap(x)
+            x = point if np.array_equal(x, point) else x
+        allowed = self._is_allowed(x)
+        if allowed:
+            self._inside = x
+        self.position = self.objective.at(self._inside)
+        return allowed
+
+    def _prove(self, vertex: Vector) -> Look:
+        """The certificate of the current position, which is fresh, and the oracle's answer there.
+
+        ``f(y) >= f(x) + <grad f(x), y - x>`` for all y of the domain.  Added to the gap is what
+        this may be off by: the errors of f(x) and of grad f(x), of the sum, and of the oracle.
+        """
+        position, domain = self.position, self.method.domain
+        value, gradient = position.value, position.gradient
+        gap = max(float(gradient @ (position.x - dense(vertex))), 0.0)
+        self._rounding = 0.0
+        if self.proves:
+            value_error, errors = errors_of(self.objective, position)
+            errors = errors + gamma(gradient.size + 4) * np.abs(gradient)
+            self._rounding = (
+                value_error
+                + reach(domain, errors, position.x)
+                + 8 * EPSILON * (abs(value) + gap)
+                + TINY * int(np.count_nonzero(gradient))  # products that underflow
+            )
+            if has_oracle(domain, "lmo_error"):
+                self._rounding += float(domain.lmo_error(gradient, vertex))
+        return Look(value, gap + self._rounding, True, self._extra(), self._rounding)
+
+    def best_bound(self, look: Look) -> float:
+        """The best lower bound of the run that ended with ``look``.
+
+        A bound seen on the way is a promise of increments; the best is proven anew where it was.
+        """
+        bound = look.value - look.gap
+        promised, x = self._promise
+        if promised > bound and x is not self.point:
+            answer = self.position, self._inside, self._rounding
+            self.position = self.objective.at(x)
+            if self._is_finite():
+                proof = self._prove(self.method.lmo(self.position.gradient))
+                bound = max(bound, proof.value - proof.gap)
+            self.position, self._inside, self._rounding = answer
+        return min(bound, look.value)
+
 
 class FrankWolfeSolver(Walk):
     """Looks with the direction rule, moves with the step rule, certifies by a full oracle call."""
 
     _proposal: Proposal | None = None
+    _proof: Look | None = None  # of the current position, if it was certified
     _moving = False
+    _renew_below = 0.0
 
     def look(self) -> Look:
         if not self._is_finite():
             return Look(self.position.value, math.nan)
         proposal = self._proposed()
-        return Look(self.position.value, max(proposal.gap, 0.0), proposal.certified, self._extra())
+        if proposal.gap < self._renew_below and proposal.certified:
+            self._renew_below = _RENEW * proposal.gap
+            return self.certify(self.point)
+        if self._renew_below == 0:
+            self._renew_below = _RENEW * proposal.gap
+        return self._look(proposal.gap, proposal.certified)
 
     def _proposed(self) -> Proposal:
         """The method's proposal at the current position, made once."""
@@ -167,18 +295,18 @@ class FrankWolfeSolver(Walk):
         self._moving = True
         move = self._advance(self._proposed())
         self._moving = False
-        self._proposal = None
+        self._proposal = self._proof = None
         return move
 
     def certify(self, point: FloatArray) -> Look:
         """Value, gradient and gap at ``point`` from the data, with one call of the full oracle."""
-        if self._moving or point is not self.position.x:  # a move was cut short, or undone
-            self.method.active_set = None
-        position = self.objective.at(point)
-        self.position = position
-        self._proposal = None  # the fresh gradient may propose another step
+        here = not self._moving and point is self.position.x
+        if here and self._proof is not None:
+            return self._proof
+        if not (self._go_to(point) and here):
+            self.method.active_set = None  # a move was cut short, or undone
+        self._proposal = self._proof = None  # the fresh gradient may propose another step
         if not self._is_finite():  # f no longer answers at this point as it did
-            return Look(position.value, math.inf, extra=self._extra())
-        vertex = self.method.lmo(position.gradient)
-        gap = position.inner - float(vertex @ position.gradient)
-        return Look(position.value, max(gap, 0.0), extra=self._extra())
+            return Look(self.position.value, math.inf, extra=self._extra())
+        self._proof = self._prove(self.method.lmo(self.position.gradient))
+        return self._proof

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Protocol
 from scipy.optimize import brentq
 
 from cornerstep.objectives import Objective, Ray
+from cornerstep.rounding import norm
 
 
 class StepRule(Protocol):
@@ -73,12 +74,21 @@ class Short:
 
     def size(self, ray: Ray, max_step: float, time: float) -> float:
         assert self.lipschitz is not None
-        square = float(ray.direction.dense @ ray.direction.dense)
-        if square == 0:
-            return 0.0
-        if self.lipschitz == 0:
-            return max_step
-        return min(max(-ray.slope, 0.0) / (self.lipschitz * square), max_step)
+        return _short(ray, self.lipschitz, max_step)
+
+
+def _short(ray: Ray, modulus: float, max_step: float) -> float:
+    """``min(-slope / (modulus * |d|²), max_step)`` for a slope < 0, else 0."""
+    d = ray.direction.dense
+    if ray.slope >= 0:
+        return 0.0
+    if modulus == 0:
+        return max_step
+    curvature = modulus * float(d @ d)
+    if sys.float_info.min <= curvature < math.inf:
+        return min(-ray.slope / curvature, max_step)
+    length = norm(d)  # one factor after the other stays in range
+    return min(-ray.slope / length / modulus / length, max_step) if length > 0 else 0.0
 
 
 class OpenLoop:
@@ -124,13 +134,13 @@ class Backtracking:
         estimate = self.estimate or self._first_estimate(ray, max_step, square)
         estimate *= self.shrink
         while True:
-            step = min(-ray.slope / (estimate * square), max_step)
+            step = _short(ray, estimate, max_step)
             promised = step * ray.slope + 0.5 * estimate * step**2 * square
             if self._accepts(ray, step, origin, promised):
                 self.estimate = estimate
                 return step
             estimate *= self.grow
-            if step < 1e-16 * max_step:
+            if step <= 1e-16 * max_step or math.isinf(estimate):
                 return 0.0
 
     @staticmethod
@@ -144,9 +154,10 @@ class Backtracking:
     def _first_estimate(ray: Ray, max_step: float, square: float) -> float:
         trial = 1e-3 * max_step
         rise = ray.derivative(trial) - ray.slope
-        if math.isfinite(rise) and rise > 0:
-            return rise / (trial * square)
-        return 2 * abs(ray.slope) / (max_step * square)
+        if not (math.isfinite(rise) and rise > 0):
+            trial, rise = max_step, 2 * abs(ray.slope)
+        length = max(trial * square, sys.float_info.min)
+        return min(max(rise / length, sys.float_info.min), sys.float_info.max)
 
 
 STEPS: dict[str, Any] = {rule.name: rule for rule in (Exact, Short, OpenLoop, Backtracking)}

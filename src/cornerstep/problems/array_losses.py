@@ -21,7 +21,7 @@ from typing import Any
 from cornerstep.losses import Loss
 
 _HALVINGS = 60  # of an interval that holds a root
-_STEPS, _EXACT = 100, 1e-14  # Newton's, on piecewise linear functions
+_STEPS, _EXACT = 103, 1e-14  # Newton's, on piecewise linear functions; the last is one of them
 _FIRST = 64  # of the largest entries of a row are looked at first: few get weight
 
 
@@ -216,7 +216,7 @@ class ArrayLoss:
             middle = 0.5 * (low + high)
             good = (slope > 0) & (ahead >= low) & (ahead <= high)
             good = good & (step % 4 < 3)  # a function with few pieces far off is halved towards
-            done = xp.abs(value) <= _EXACT
+            done = (xp.abs(value) <= _EXACT) | ((slope > 0) & (ahead == t))
             t = xp.where(done, t, xp.where(good, ahead, middle))
             if bool(xp.all(done | (high - low <= _EXACT * xp.abs(low)))):
                 break

@@ -44,7 +44,6 @@ def nearest_points(problem: ArrayProblem) -> Nearest:
     ``s_i Phi``, ``s_i <Delta_i, beta_i>``, ``s_i <beta_i, z_i>`` and ``s_i |alpha_i|²``, and
     ``s_i alpha_i / max s`` in the precision of products and in float64.
     """
-    xp, losses = problem.examples.xp, problem.losses
     if on_gpu(problem.examples.data) and has_triton():
         from cornerstep.kernels.rows_triton import LONGEST
 
@@ -52,6 +51,12 @@ def nearest_points(problem: ArrayProblem) -> Nearest:
             return _nearest_on_gpu(problem)
     if is_torch(problem.examples.data) and problem.examples.data.device.type == "cpu":
         return _nearest_on_cpu(problem)
+
+    return _nearest_by_arrays(problem)
+
+
+def _nearest_by_arrays(problem: ArrayProblem) -> Nearest:
+    xp, losses = problem.examples.xp, problem.losses
 
     def find(block: slice, scores: Any, smoothing: float) -> tuple[Any, Any, Any]:
         labels, scales = problem.labels[block], problem.scales[block]

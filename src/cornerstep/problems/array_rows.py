@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from functools import partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,7 @@ from cornerstep.arrays import (
 from cornerstep.losses import Loss
 from cornerstep.problems.array_losses import ArrayLoss, one_hot
 from cornerstep.problems.array_points import fused_corners, nearest_points
+from cornerstep.problems.digests import of_rows
 from cornerstep.problems.passes import (
     FEATURES,
     PROBES,
@@ -43,7 +44,8 @@ from cornerstep.problems.passes import (
     Moments,
     Pass,
 )
-from cornerstep.problems.sources import NOTHING, Made, Source, blend, made_by
+from cornerstep.problems.rounding import Reach, Rounding, check_scales
+from cornerstep.problems.sources import NOTHING, Made, Source, blend, later, made_by
 from cornerstep.vectors import FloatArray
 
 _TOGETHER = 2**25  # entries of arrays that are stacked for one product
@@ -188,16 +190,46 @@ class ArrayProblem:
         self.losses = ArrayLoss(loss, xp, data, n_classes)
         # coefficients s_i u_i in units that few digits can hold: a float32, as kernels take it
         largest, least = float(xp.max(scales)), float(xp.min(scales))
+        check_scales(least)
         self.largest = float(np.float32(largest))
         self.unit = float(np.float32(largest * loss.rho[0]))
         self.short = largest == least and loss.rho[0] == loss.rho[-1] and loss.rho.size <= 256
 
+    @property
+    def _rows(self) -> int:
+        """Rows of a block."""
+        entries = _ENTRIES_ON_GPU if on_gpu(self.examples.data) else _ENTRIES
+        return max(64, entries // self.n_classes)
+
     def blocks(self) -> Iterator[slice]:
         """Runs of examples whose scores fit in memory together."""
-        entries = _ENTRIES_ON_GPU if on_gpu(self.examples.data) else _ENTRIES
-        step = max(64, entries // self.n_classes)
-        for start in range(0, self.examples.n, step):
-            yield slice(start, min(start + step, self.examples.n))
+        for start in range(0, self.examples.n, self._rows):
+            yield slice(start, min(start + self._rows, self.examples.n))
+
+    def digest(self) -> int:
+        """What tells these examples from others; on a GPU how often they have been written to."""
+        data = self.examples.data
+        if on_gpu(data):
+            return int(data._version)
+        nothing = np.zeros(self.examples.n)
+        columns = np.arange(self.examples.features)
+        return of_rows(to_numpy(data), columns, nothing.astype(np.int64), nothing)
+
+    @cached_property
+    def reach(self) -> Reach:
+        """What the rounding of a certificate is measured by."""
+        xp, n = self.examples.xp, self.examples.n
+        features = np.zeros(self.examples.size)
+        for block in self.blocks():
+            rows = xp.astype(xp.abs(self.examples.data[block, :]), xp.float64)
+            sums = to_numpy(xp.permute_dims(rows, (1, 0)) @ self.scales[block])
+            features[: self.examples.features] += sums
+        if self.examples.constant:
+            features[-1] = abs(self.examples.constant) * float(xp.sum(self.scales))
+        largest = self.loss.largest_deltas(to_numpy(self.labels))
+        costs = float(to_numpy(self.scales) @ largest)
+        summed = min(n, self._rows) + n // self._rows
+        return Reach(features, costs, float(self.loss.rho.sum()), self.examples.size, summed)
 
 
 class ArrayRows:
@@ -353,6 +385,15 @@ class ArrayRows:
                 total = total + self.xp.sum(values)
         return float(total)
 
+    def rounding(self, primal: DualState, dual: DualState, square: float) -> Rounding:
+        xp, reach = self.xp, self.problem.reach
+        of_value, of_bound = (
+            to_numpy(xp.max(xp.abs(state.image), axis=0)) for state in (primal, dual)
+        )
+        return Rounding(
+            reach.of_value(of_value, square), reach.of_bound(of_bound, dual.linear, dual.steps)
+        )
+
     def send(self, numbers: FloatArray) -> Any:
         return self.xp.asarray(numbers, device=self.problem.examples.data.device)
 
@@ -441,7 +482,9 @@ class ArrayRows:
     def coefficients(self, state: DualState) -> Any:
         if state.alpha.shape[0]:
             return self.problem.scales[:, None] * state.alpha
-        return None if state.made is None else partial(self.found_again, state.made)
+        if state.made is None:
+            return None
+        return later(self.found_again, state.made, self.problem.digest)
 
     def found_again(self, made: Made) -> Any:
         """``s_i alpha_i``: a sparse CSR tensor of torch, a dense array of other libraries."""

@@ -29,7 +29,7 @@ from cornerstep.vectors import FloatArray
 _FAN = 8  # sums added at a time on the way to one
 _GATHERED = 2**31  # bytes of dual coefficients that are brought to one machine
 _ATTEMPTS = 10  # at a round, before what stops it is shown
-_STATELESS = ("losses", "uniform", "envelopes", "moments")
+_STATELESS = ("losses", "uniform", "envelopes", "moments", "reach")
 
 
 def imported() -> Any:
@@ -89,9 +89,11 @@ def _answer(
 
 
 def _restore(
-    *_: MulticlassProblem, run: str, chunk: int, stamp: int, pool: Any, fresh: bool
+    problem: MulticlassProblem, *, run: str, chunk: int, stamp: int, pool: Any, fresh: bool
 ) -> None:
     """Hold a chunk's dual points from now on under this stamp: ``pool``, or what is held."""
+    if pool is not None:
+        problem.check_duals(pool)
     partition, _stamp = _HELD.get((run, chunk), (None, 0))
     if fresh:
         partition = Partition()
@@ -105,6 +107,10 @@ def _pool(problem: MulticlassProblem, *, run: str, chunk: int, stamp: int) -> An
     if seen != stamp:
         return None
     return partition.held(problem)
+
+
+def _digest(problem: MulticlassProblem, *, run: str, chunk: int, stamp: int, first: int) -> int:
+    return problem.digest(first)
 
 
 class _Sources(NamedTuple):
@@ -283,6 +289,15 @@ class DaskCrew:
         images = sum(source.image.nbytes for _, source in made if source.image is not None)
         self.moved += sum(sizes) + self.count * images
         return sp.vstack(client.gather(parts), "csr")
+
+    def digest(self) -> int:
+        firsts = np.cumsum([0, *self._counts]).tolist()
+        parts = _attempted(
+            lambda: self._client.gather(
+                self._by_chunk(_digest, each=lambda chunk: {"first": firsts[chunk]})
+            )
+        )
+        return int(sum(parts)) % 2**64
 
     def duals(self) -> tuple[Any, ...] | None:
         pools = _attempted(lambda: self._client.gather(self._by_chunk(_pool)))

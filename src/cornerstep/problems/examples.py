@@ -6,6 +6,7 @@ instead of A: the weights ``W = X'A``, or with a kernel the scores ``K A``.
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 from typing import Any
 
@@ -18,6 +19,7 @@ from cornerstep.vectors import FloatArray
 _DENSE = 8  # products with a sparse factor pay if it has this many times fewer entries
 _LARGE = 2**20  # entries; fewer fit into caches
 _ROWS = 4096  # rows converted to float64 at a time
+_LEAST_ROWS = 128  # of a part of an image, so that the parts are worth a call
 _NO_POINTERS = np.empty(0, dtype=np.int32)
 
 
@@ -42,7 +44,8 @@ class Examples:
         self.sparse = sp.issparse(X)
         if self.sparse:
             X = _canonical(X)
-            self._columns = np.arange(X.shape[1])
+        self.columns = np.arange(X.shape[1])  # the number of each column in X
+        if self.sparse:
             self.data: Any = self._by_frequency(X) if reorder else X
         else:
             self.data = np.ascontiguousarray(X)
@@ -55,9 +58,9 @@ class Examples:
         Rows are read from the frequent to the rare; two transpositions sort them.
         """
         counts = np.bincount(X.indices, minlength=X.shape[1])
-        self._columns = np.argsort(-counts, kind="stable")
+        self.columns = np.argsort(-counts, kind="stable")
         place = np.empty(X.shape[1], dtype=X.indices.dtype)
-        place[self._columns] = np.arange(X.shape[1])
+        place[self.columns] = np.arange(X.shape[1])
         return sp.csr_array((X.data, place[X.indices], X.indptr), shape=X.shape).tocsc().tocsr()
 
     def _for_sweeps(self) -> Any:
@@ -99,30 +102,57 @@ class Examples:
             return sp.csr_array((squares, *pattern), shape=self.data.shape) @ np.ones(self.size)
         return np.einsum("ij,ij->i", self.data, self.data, dtype=np.float64)
 
+    @property
+    def summed(self) -> int:
+        """Roundings of an entry of an image."""
+        return 2 * max(_LEAST_ROWS, math.isqrt(self.n))
+
+    @cached_property
+    def longest(self) -> int:
+        """Entries of the longest row."""
+        return int(np.diff(self.data.indptr).max(initial=0)) if self.sparse else self.size
+
+    def absolute_sums(self, block: slice, weights: FloatArray) -> FloatArray:
+        """``sum_i weight_i |x_i|`` over the examples of ``block``."""
+        out = np.zeros(self.size)
+        for start in range(block.start, block.stop, _ROWS):
+            some = slice(start, min(start + _ROWS, block.stop))
+            rows = abs(self.data[some].astype(np.float64))
+            out += rows.T @ weights[some.start - block.start : some.stop - block.start]
+        return out
+
     def empty_image(self, n_classes: int) -> FloatArray:
         """The image of no coefficients."""
         return np.zeros((self.size, n_classes) if self.sparse else (n_classes, self.size))
 
     def image(self, coefficients: Any) -> FloatArray:
-        """The image of coefficients, a sparse or dense n x m matrix in float64."""
-        if self.sparse:
-            if sp.issparse(coefficients):
-                n, m = coefficients.shape
-                if _DENSE * coefficients.nnz > n * m:
-                    coefficients = coefficients.toarray()
-            product = self.data.T @ coefficients
-            return product.toarray(order="C") if sp.issparse(product) else product
-        if not sp.issparse(coefficients):
-            return np.ascontiguousarray(coefficients.T @ self.data)
-        used = np.flatnonzero(np.diff(coefficients.indptr))
-        if 2 * used.size > self.n and self.data.dtype == np.float64:
-            return np.asarray(coefficients.T @ self.data)
-        # only the rows that count are read, and not all of X becomes float64 at once
+        """The image of coefficients, a sparse or dense n x m matrix in float64.
+
+        Rows that count are summed up some at a time: about as many as there are such parts, so that
+        few roundings follow each other, and not all of X becomes float64 at once.
+        """
         out = self.empty_image(coefficients.shape[1])
-        for start in range(0, used.size, _ROWS):
-            some = used[start : start + _ROWS]
-            out += coefficients[some].T @ self.data[some].astype(np.float64, copy=False)
+        used = np.arange(self.n)
+        if sp.issparse(coefficients):
+            used = np.flatnonzero(np.diff(coefficients.indptr))
+        step = self.summed // 2
+        for start in range(0, used.size, step):
+            some: Any = used[start : start + step]
+            if some[-1] - some[0] == some.size - 1:
+                some = slice(some[0], some[-1] + 1)  # no copy
+            out += self._product(self.data[some].astype(np.float64, copy=False), coefficients[some])
         return out
+
+    def _product(self, rows: Any, coefficients: Any) -> Any:
+        """The image of the coefficients of these rows."""
+        if not self.sparse:
+            return coefficients.T @ rows
+        if sp.issparse(coefficients):
+            n, m = coefficients.shape
+            if _DENSE * coefficients.nnz > n * m:
+                coefficients = coefficients.toarray()
+        product = rows.T @ coefficients
+        return product.toarray() if sp.issparse(product) else product
 
     def scores(self, block: slice, image: FloatArray, *, exact: bool = False) -> FloatArray:
         """Scores of the examples of ``block``, one row each: a fresh array.
@@ -167,13 +197,19 @@ class Examples:
         if not self.sparse:
             return image
         out = np.empty(image.shape[::-1])
-        out[:, self._columns] = image.T
+        out[:, self.columns] = image.T
         return out
 
 
+def holds(dtype: Any, constant: float) -> bool:
+    """Whether numbers of a type can be the constant without rounding."""
+    return float(np.dtype(dtype).type(constant)) == constant
+
+
 def with_constant(X: Any, constant: float) -> Any:
-    """X with one more column, of a constant."""
-    column = np.full((X.shape[0], 1), constant, dtype=X.dtype)
+    """X with one more column, of a constant; in float64 if numbers of X's type cannot be it."""
+    kind = X.dtype if holds(X.dtype, constant) else np.float64
+    column = np.full((X.shape[0], 1), constant, dtype=kind)
     return sp.hstack([X, column], "csr") if sp.issparse(X) else np.hstack([X, column])
 
 
@@ -206,6 +242,7 @@ class KernelExamples:
     def __init__(self, K: FloatArray) -> None:
         self.data = np.ascontiguousarray(K, dtype=np.float64)
         self.n = self.size = self.data.shape[0]
+        self.columns = np.arange(self.n)
 
     @cached_property
     def rows(self) -> tuple[Any, ...]:
@@ -216,6 +253,17 @@ class KernelExamples:
     def norms(self) -> FloatArray:
         """``k(x_i, x_i)``."""
         return self.data.diagonal().copy()
+
+    @property
+    def longest(self) -> int:
+        """Entries of a row."""
+        return self.n
+
+    summed = longest  # roundings of an entry of an image
+
+    def absolute_sums(self, block: slice, weights: FloatArray) -> FloatArray:
+        """``sum_i weight_i |k(x_i, x_l)|`` over the examples of ``block``."""
+        return weights @ np.abs(self.data[block])
 
     def empty_image(self, n_classes: int) -> FloatArray:
         """The image of no coefficients."""

@@ -116,6 +116,8 @@ class GraphDescent(BatchDescent):
         torch.stack(numbers, out=self._numbers)
 
     def certify(self, point: DualState) -> Look:
-        """P of the point from the data in float64, against the best dual value."""
-        self.primal = point
-        return self._look(self.rows.losses(point.image) + 0.5 * self._square(point))
+        """P of the point from the data in float64, against the dual value reached."""
+        self.best = self.state._replace(
+            image=self._image, linear=float(self._linear), probed=self._probed
+        )
+        return super().certify(point)

@@ -141,10 +141,11 @@ class Hull:
     def correct(self, accuracy: float) -> None:
         """Find the best weights, to so much of the dual value."""
         k = self.count
-        weights = self.weights[:k].copy()
-        improve(
-            np.ascontiguousarray(self.gram[:k, :k]), self.linear[:k], weights, accuracy, _SOLVED
-        )
+        weights, gram, linear = self.weights[:k].copy(), self.gram[:k, :k], self.linear[:k]
+        size = max(float(np.abs(gram).max()), float(np.abs(linear).max()))
+        if 0.0 < size < math.inf:
+            gram = np.ascontiguousarray(gram / size)
+            improve(gram, linear / size, weights, accuracy / size, _SOLVED)
         self.weights[:k] = weights
 
     def size(self) -> tuple[float, float]:

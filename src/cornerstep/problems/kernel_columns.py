@@ -1,202 +1,19 @@
 """Columns of a kernel matrix: computed in batches by matrix products, kept while there is room.
 
 :class:`KernelColumns` is all that solvers see of a kernel.  It counts every entry that is evaluated
-in ``evaluations``.  What it computes with are kernels: ``block(rows, columns)`` is the part
-``k(x_i, x_j)`` of the kernel matrix with i in rows, j in columns (all, if None).
+in ``evaluations``.  What it computes with are kernels (:mod:`cornerstep.problems.kernel_values`).
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from copy import copy
-from typing import Any, Protocol, TypeAlias
+from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
-import scipy.sparse as sp
 
-from cornerstep.problems.blas_threads import blas_threads
+from cornerstep.problems.kernel_values import Block, Kernel, Precision
 from cornerstep.vectors import FloatArray, IntArray
 
-Block: TypeAlias = npt.NDArray[Any]
-Precision: TypeAlias = type[np.float32] | type[np.float64]
-
-_ROWS = 128  # of a block at a time: fewer waste what the product prepares
-_SHARED = 2**19  # entries of a block from which on several threads compute it
 _BATCH_BYTES = 2**25  # columns computed at a time
-_DEAR = 64  # features from which on to compute an entry costs more than to move it
-_DENSE_SHARE, _DENSE_BYTES = 0.02, 2**29  # sparse examples this full and small are made dense
-
-
-class Kernel(Protocol):
-    """A symmetric positive semidefinite matrix known by its blocks."""
-
-    n: int
-    dear: bool  # whether to compute an entry costs more than to move it
-
-    def block(self, rows: IntArray, columns: IntArray | None, precision: Precision) -> Block:
-        """Entries of the matrix, a fresh array."""
-
-    def take(self, examples: IntArray) -> Kernel:
-        """The kernel matrix of some of the examples."""
-
-
-class InnerProductKernel:
-    """``k(x, z)`` for kernels made of inner products, each block by one matrix product.
-
-    - 'linear': ``<x, z>``;  'poly': ``(gamma <x, z> + coef0)^degree``;
-    - 'sigmoid': ``tanh(gamma <x, z> + coef0)``;  'rbf': ``exp(-gamma |x - z|²)``, whose exponent
-      ``<(x, |x|², 1), (2 gamma z, -gamma, -gamma |z|²)>`` is an inner product as well.
-
-    Parameters
-    ----------
-    X : array or CSR matrix of shape (n, d)
-    name : {'linear', 'poly', 'rbf', 'sigmoid'}
-    gamma, degree, coef0 : float
-    """
-
-    def __init__(
-        self, X: Any, name: str, gamma: float = 1.0, degree: float = 3, coef0: float = 0.0
-    ) -> None:
-        self.n = X.shape[0]
-        self.name, self.gamma, self.degree, self.coef0 = name, gamma, degree, coef0
-        self.dear = X.shape[1] >= _DEAR
-        self.threads = blas_threads()
-        if sp.issparse(X):
-            X = sp.csr_array(X, dtype=np.float64)
-            size = X.shape[0] * X.shape[1]
-            if X.nnz >= _DENSE_SHARE * size and 8 * size <= _DENSE_BYTES:
-                X = X.toarray()
-        else:
-            X = np.asarray(X, dtype=np.float64)
-        self._factors: dict[Precision, Any] = {np.float64: self._laid_out(self._extended(X))}
-
-    def _extended(self, X: Any) -> Any:
-        """Left factors: the rows of X, for 'rbf' with ``|x|²`` and 1 behind them."""
-        if self.name != "rbf":
-            return X
-        ones = np.ones((self.n, 1))
-        if sp.issparse(X):
-            return sp.hstack([X, X.multiply(X).sum(axis=1).reshape(-1, 1), ones], "csr")
-        X = X - X.mean(axis=0)  # distances stay, norms shrink, and with them rounding errors
-        return np.hstack([X, np.einsum("ij,ij->i", X, X)[:, None], ones])
-
-    def _laid_out(self, left: Any) -> Any:
-        """Features one after the other where they are few: products of few rows are quicker."""
-        return left if self.dear or sp.issparse(left) else np.asfortranarray(left)
-
-    def take(self, examples: IntArray) -> InnerProductKernel:
-        some = copy(self)
-        some.n = examples.size
-        some._factors = {np.float64: self._laid_out(self._factors[np.float64][examples])}
-        return some
-
-    def _factor(self, precision: Precision) -> Any:
-        if precision not in self._factors:
-            self._factors[precision] = self._factors[np.float64].astype(precision)
-        return self._factors[precision]
-
-    def _right(self, left: Any) -> Block:
-        """Right factors of some examples, dense, from their left ones."""
-        left = left.toarray() if sp.issparse(left) else left
-        if self.name == "linear":
-            return left
-        if self.name != "rbf":
-            return self.gamma * left
-        right = 2 * self.gamma * left
-        right[:, -2] = -self.gamma
-        right[:, -1] = -self.gamma * left[:, -2]
-        return right
-
-    def block(self, rows: IntArray, columns: IntArray | None, precision: Precision) -> Block:
-        left = self._factor(precision)
-        others = left if columns is None else left[columns]
-        out = np.empty((rows.size, others.shape[0]), dtype=precision)
-
-        threads = self.threads if out.size >= _SHARED else 1
-        step = min(_ROWS, max(-(-rows.size // threads), 1))
-
-        def fill(start: int) -> None:
-            some, part = self._right(left[rows[start : start + step]]), out[start : start + step]
-            if sp.issparse(others):
-                part[:] = (others @ some.T).T
-            else:
-                np.matmul(some, others.T, out=part)
-            self._transform(part)
-
-        starts = range(0, rows.size, step)
-        if threads > 1 and len(starts) > 1:
-            with ThreadPoolExecutor(threads) as pool:
-                deque(pool.map(fill, starts), maxlen=0)
-        else:
-            for start in starts:
-                fill(start)
-        return out
-
-    def _transform(self, products: Block) -> None:
-        """Kernel values from inner products, in place."""
-        if self.name == "rbf":
-            np.minimum(products, 0, out=products)
-            np.exp(products, out=products)
-        elif self.name != "linear":
-            products += self.coef0
-            if self.name == "poly":
-                np.power(products, self.degree, out=products)
-            else:
-                np.tanh(products, out=products)
-
-
-class PrecomputedKernel:
-    """A kernel matrix that is given.
-
-    Parameters
-    ----------
-    matrix : array of shape (n, n)
-    """
-
-    def __init__(self, matrix: Any) -> None:
-        self.matrix = np.asarray(matrix)
-        self.dear = False
-        self.n = self.matrix.shape[0]
-
-    def take(self, examples: IntArray) -> PrecomputedKernel:
-        return PrecomputedKernel(self.matrix[np.ix_(examples, examples)])
-
-    def block(self, rows: IntArray, columns: IntArray | None, precision: Precision) -> Block:
-        part = self.matrix[rows] if columns is None else self.matrix[np.ix_(rows, columns)]
-        return part.astype(precision)
-
-
-class CallableKernel:
-    """``function(X, Z)``, the matrix of ``k(x, z)`` over the rows of X and Z.
-
-    Parameters
-    ----------
-    X : array or CSR matrix of shape (n, d)
-    function : callable
-    """
-
-    def __init__(self, X: Any, function: Callable[[Any, Any], Any]) -> None:
-        self.X, self.function = X, function
-        self.dear = True
-        self.n = X.shape[0]
-
-    def take(self, examples: IntArray) -> CallableKernel:
-        return CallableKernel(self.X[examples], self.function)
-
-    def block(self, rows: IntArray, columns: IntArray | None, precision: Precision) -> Block:
-        others = self.X if columns is None else self.X[columns]
-        out = np.asarray(self.function(self.X[rows], others), dtype=precision)
-        if out.shape != (rows.size, others.shape[0]):
-            raise ValueError(
-                "kernel must return an array of shape (rows of X, rows of Z), here "
-                f"{(rows.size, others.shape[0])}, got {out.shape}"
-            )
-        if not np.isfinite(out).all():
-            raise ValueError("kernel must return finite numbers, got NaN or infinity")
-        return out
 
 
 class KernelColumns:
@@ -272,16 +89,23 @@ class KernelColumns:
         """``out += K[:, examples] values``; new columns are kept, as far as there is room."""
         from cornerstep.kernels.reduced_hull import accumulate
 
+        for store, slots, some in self._read(examples, values):
+            accumulate(store, slots, some, out)
+
+    def _read(
+        self, examples: IntArray, values: FloatArray
+    ) -> Iterator[tuple[Block, IntArray, Block]]:
+        """The columns in parts: rows of a store, which of them, and their values."""
         self._clock += 1
         values = values.astype(self.precision)
         slots = self.slots[examples]
         kept, new = (slots >= 0).nonzero()[0], (slots < 0).nonzero()[0]
         self._stamps[slots[kept]] = self._clock
-        accumulate(self._store, slots[kept], values[kept], out)
+        yield self._store, slots[kept], values[kept]
         new, weights = examples[new], values[new]
         for batch in self._batches(new.size):
             block = self._new_columns(new[batch])
-            accumulate(block, np.arange(block.shape[0]), weights[batch], out)
+            yield block, np.arange(block.shape[0]), weights[batch]
             self._keep(new[batch], block)
 
     def fetch(self, examples: IntArray) -> None:
@@ -330,11 +154,22 @@ class KernelColumns:
         self._owners[old], self.slots[chosen], self._stamps[old] = chosen, old, self._clock
 
     def exact_product(self, examples: IntArray, values: FloatArray) -> FloatArray:
-        """``K[:, examples] values`` in float64, from the data or from kept float64 columns."""
-        out = np.zeros(self.n)
-        if self.precision is np.float64:
-            self.add_product(examples, values, out)
-            return out
+        """``K[:, examples] values`` in float64, from the data or from kept float64 columns.
+
+        Sums are exact but for a last rounding: what is off is due to entries and products.
+        """
+        from cornerstep.kernels.reduced_hull import accumulate_exactly
+
+        out, lost = np.zeros(self.n), np.zeros(self.n)
+        double = self.precision is np.float64
+        for store, slots, some in (self._read if double else self._fresh)(examples, values):
+            accumulate_exactly(store, slots, some, out, lost)
+        return out + lost
+
+    def _fresh(
+        self, examples: IntArray, values: FloatArray
+    ) -> Iterator[tuple[Block, IntArray, Block]]:
+        """The same as :meth:`_read`, in float64 whatever is kept."""
         for batch in self._batches(examples.size):
-            out += values[batch] @ self._evaluate(examples[batch], None, np.float64)
-        return out
+            block = self._evaluate(examples[batch], None, np.float64)
+            yield block, np.arange(block.shape[0]), values[batch]

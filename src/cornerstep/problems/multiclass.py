@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 
 from cornerstep.losses import Loss
+from cornerstep.problems.digests import of_rows
 from cornerstep.problems.examples import Examples, KernelExamples
+from cornerstep.problems.rounding import Reach, check_scales
 from cornerstep.vectors import FloatArray, IntArray
 
 _BLOCK_ENTRIES = 2**19  # scores held at a time
@@ -51,6 +53,7 @@ class MulticlassProblem:
         self.n_classes = n_classes
         self.loss = loss
         self.scales = np.require(scales, dtype=np.float64, requirements=["C", "W"])
+        check_scales(float(self.scales.min(initial=np.inf)))
         self.smoothing = float(smoothing)
 
     @cached_property
@@ -66,11 +69,43 @@ class MulticlassProblem:
             loss.family, self.smoothing, np.empty((6, width)), np.empty((3, width), np.int64),
         )  # fmt: skip
 
+    def digest(self, first: int = 0) -> int:
+        """What tells these examples, labels and weights from others; digests of parts add up.
+
+        The first example has the number ``first`` among all.
+        """
+        examples = self.examples
+        return of_rows(examples.data, examples.columns, self.labels, self.scales, first)
+
+    def check_duals(self, pool: tuple[Any, ...]) -> None:
+        """Complain unless a pool of classes and weights is one of dual points of this problem."""
+        check_duals(pool, self.labels, self.n_classes, self.loss)
+
     def blocks(self) -> Iterator[slice]:
         """Runs of examples whose scores fit in memory together."""
-        step = max(64, _BLOCK_ENTRIES // self.n_classes)
-        for start in range(0, self.examples.n, step):
-            yield slice(start, min(start + step, self.examples.n))
+        for start in range(0, self.examples.n, self._rows):
+            yield slice(start, min(start + self._rows, self.examples.n))
+
+    @cached_property
+    def reach(self) -> Reach:
+        """What the rounding of a certificate is measured by."""
+        total = float(self.loss.rho.sum())
+        features = np.zeros(self.examples.size)
+        for block in self.blocks():
+            features += self.examples.absolute_sums(block, self.scales[block])
+        costs = float(self.scales @ self.loss.largest_deltas(self.labels))
+        return Reach(features, costs, total, self.examples.longest, self.summed)
+
+    @property
+    def summed(self) -> int:
+        """Roundings of a sum over the examples, a block after the other."""
+        n = self.examples.n
+        return min(n, self._rows) + n // self._rows
+
+    @property
+    def _rows(self) -> int:
+        """Rows of a block."""
+        return max(64, _BLOCK_ENTRIES // self.n_classes)
 
     def block_losses(self, block: slice, scores: FloatArray) -> FloatArray:
         """``s_i Phi_mu(scores)`` of the examples of ``block``."""
@@ -85,3 +120,28 @@ class MulticlassProblem:
             float(self.block_losses(block, self.examples.scores(block, image, exact=True)).sum())
             for block in self.blocks()
         )
+
+
+def check_duals(pool: tuple[Any, ...], labels: IntArray, n_classes: int, loss: Loss) -> None:
+    """Complain unless a pool is one of dual points: of examples with these labels, and feasible."""
+    starts, classes, beta = (np.asarray(part) for part in pool)
+    n = labels.size
+    whole = all(part.ndim == 1 and part.dtype.kind == "i" for part in (starts, classes))
+    if not (
+        whole and beta.dtype == np.float64 and beta.shape == classes.shape and starts.size == n + 1
+        and starts[0] == 0 and starts[-1] == beta.size and (np.diff(starts) >= 0).all()
+        and ((classes >= 0) & (classes < n_classes)).all() and np.isfinite(beta).all()
+    ):  # fmt: skip
+        raise ValueError("its dual points are not of these examples and classes")
+    step = max(64, _BLOCK_ENTRIES // n_classes)
+    for first in range(0, n, step):
+        some = slice(first, min(first + step, n))
+        entries = slice(starts[some.start], starts[some.stop])
+        rows = np.repeat(np.arange(some.stop - some.start), np.diff(starts[first : some.stop + 1]))
+        gradients = np.zeros((some.stop - some.start, n_classes))
+        np.add.at(gradients, (rows, classes[entries]), beta[entries])
+        own = gradients[np.arange(len(gradients)), labels[some]]
+        gradients[np.arange(len(gradients)), labels[some]] -= gradients.sum(axis=1)
+        inside = np.isfinite(loss.rows(some).conjugate(gradients, labels[some]))
+        if own.any() or not inside.all():
+            raise ValueError("its dual points lie outside their domain")

@@ -26,8 +26,10 @@ import numpy as np
 from cornerstep.optimiser.loop import Look, Move
 from cornerstep.problems.multiclass import MulticlassProblem
 from cornerstep.problems.passes import DualState, LocalRows, Rows, moved_note, rows_of
+from cornerstep.problems.rounding import Rounding, certified
 from cornerstep.vectors import FloatArray
 
+_EXACT = Rounding()
 RULES = ("fw", "fw-open-loop", "projected-gradient")
 
 
@@ -106,12 +108,7 @@ class BatchDescent:
 
     def resume(self, arrays: dict[str, Any]) -> None:
         """Go on from a snapshot: one taken with the same data, costs and weights."""
-        losses = self.rows.losses(arrays["image"])
-        if not math.isclose(losses, float(arrays["losses"]), rel_tol=1e-9):
-            raise ValueError(
-                "checkpoint was written for other data, costs or weights: the losses at its "
-                f"weights are {losses:.9g}, not {float(arrays['losses']):.9g}; remove it"
-            )
+        self._check(arrays)
         state = DualState(
             arrays["image"],
             float(arrays["linear"]),
@@ -122,6 +119,17 @@ class BatchDescent:
         self._begin(state)
         if self.rule == "projected-gradient":
             self.primal = state._replace(image=arrays["primal"])
+
+    def _check(self, arrays: dict[str, Any]) -> None:
+        """Complain about a snapshot that cannot be of this problem."""
+        nothing = self._origin()
+        shapes = {"image": nothing.image, "primal": nothing.image, "probed": nothing.probed}
+        for name, like in (shapes | {"linear": 0.0, "losses": 0.0}).items():
+            if np.shape(arrays[name]) != np.shape(like) or not np.isfinite(arrays[name]).all():
+                raise ValueError(f"its {name} is not of these examples and classes")
+        losses, claimed = self.rows.losses(arrays["image"]), float(arrays["losses"])
+        if not math.isclose(losses, claimed, rel_tol=1e-9):
+            raise ValueError(f"the losses at its weights are {losses:.9g}, not {claimed:.9g}")
 
     @property
     def extra_columns(self) -> tuple[str, ...]:
@@ -175,12 +183,12 @@ class BatchDescent:
             self.best, self.best_dual = self.state, dual
         return self._look(found.losses + 0.5 * square)
 
-    def _look(self, value: float) -> Look:
+    def _look(self, value: float, rounding: Rounding = _EXACT) -> Look:
         frank_wolfe = math.nan if self.rule == "projected-gradient" else self._gap
         extra: tuple[Any, ...] = (self.best_dual, frank_wolfe)
         if self.rows.moved is not None:
             extra = (*extra, self.rows.moved)
-        return Look(value, max(value - self.best_dual, 0.0), extra=extra)
+        return certified(value, self.best_dual, rounding, extra)
 
     def move(self) -> Move:
         t = self.state.steps + 1
@@ -204,6 +212,8 @@ class BatchDescent:
         return Move(step, "fw")
 
     def certify(self, point: DualState) -> Look:
-        """P of the point from the data in float64, against the best dual value."""
-        self.primal = point
-        return self._look(self.rows.losses(point.image) + 0.5 * self._square(point))
+        """P of the point from the data in float64, against the best dual value, found anew."""
+        self.primal, self.best_dual = point, self.dual_value(self.best)
+        square = self._square(point)
+        value = self.rows.losses(point.image) + 0.5 * square
+        return self._look(value, self.rows.rounding(point, self.best, square))

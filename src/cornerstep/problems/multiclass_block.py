@@ -35,6 +35,7 @@ from cornerstep.problems.multiclass_newton import (
     is_small,
     squared_norm,
 )
+from cornerstep.problems.rounding import Rounding, certified, peaks
 from cornerstep.vectors import FloatArray, IntArray
 
 POOL = ("starts", "classes", "beta")  # of dual points, in a snapshot
@@ -60,6 +61,7 @@ _MANY_STEPS = 30  # where W is small, rounds of those to come before second-orde
 _PATIENCE = 200  # and with a kernel, rounds of sweeps to come, in conjugate gradient steps
 _PACE = (3, 10, 6)  # rounds that tell the pace for these three
 _FINEST = 1e-15  # no run gets to a smaller relative gap
+_EXACT = Rounding()
 _SINGLE = 1e-4  # float32 data serve until the relative gap is this small ...
 _STALE = 10  # ... or does not fall for so many rounds
 
@@ -136,8 +138,9 @@ class BlockAscent:
         return dict(zip(POOL, self._best_duals, strict=True))
 
     def resume(self, arrays: dict[str, Any]) -> None:
-        """Go on from a snapshot."""
+        """Go on from a snapshot, whose dual points are checked."""
         self.pool, self._kept = tuple(arrays[name] for name in POOL), None
+        self.problem.check_duals(self.pool)
         self._accelerated, self._record = None, self.problem.record
         self.image = self.problem.examples.image(self.coefficients())
         self.best_image, self.best_pool = self.image, self.pool
@@ -266,7 +269,7 @@ class BlockAscent:
             self.best_value, self.best_image = value, image
             self.best_pool = starts, classes, scale * beta
 
-    def _look(self) -> Look:
+    def _look(self, rounding: Rounding = _EXACT) -> Look:
         gap = max(self.best_value - self.best_dual, 0.0)
         self._gaps.append(gap)
         self._choose_stage(gap)
@@ -277,7 +280,7 @@ class BlockAscent:
             self.problem.examples.use_double()
             own = self.problem.examples.image(self._coefficients(self.pool))
             self.image = self._accelerated.weights(own) if self._accelerated else own
-        return Look(self.best_value, gap, extra=(self.best_dual, self.sweeps))
+        return certified(self.best_value, self.best_dual, rounding, (self.best_dual, self.sweeps))
 
     def _choose_stage(self, gap: float) -> None:
         """Go on to the next stage where this one, at its pace, is not the way to the target."""
@@ -297,7 +300,7 @@ class BlockAscent:
 
     def _to_go(self, gap: float) -> float:
         """How much smaller the gap must get, as a logarithm."""
-        return float(np.log(gap / (max(self.target, _FINEST) * self.best_value)))
+        return float(np.log(gap) - np.log(max(self.target, _FINEST)) - np.log(self.best_value))
 
     def move(self) -> Move:
         self.pool = kernels.repool(self.pool, self._found, self._n_found)
@@ -391,7 +394,22 @@ class BlockAscent:
             best = own.copy() if same else problem.examples.image(self.weights_coefficients())
         square = squared_norm(problem, best, self.best_pool)
         self.best_image, self.best_value = best, self._losses(best) + 0.5 * square
-        return self._look()
+        linear = self.best_dual + 0.5 * squared_norm(problem, own, self._best_duals)
+        return self._look(self._rounding(best, square, own, linear))
+
+    def _rounding(
+        self, best: FloatArray, square: float, own: FloatArray, linear: float
+    ) -> Rounding:
+        """Of P at the weights of ``best``, and of D of dual points with the image ``own``."""
+        examples, reach = self.problem.examples, self.problem.reach
+        if examples.kernel:
+            best = self.weights_coefficients().toarray().T
+            own = self.coefficients().toarray().T
+        reach = reach._replace(summed=examples.summed)
+        return Rounding(
+            reach.of_value(peaks(best, examples.sparse), square),
+            reach.of_bound(peaks(own, examples.sparse), linear),
+        )
 
 
 def _longer(square: float, losses: FloatArray, slopes: FloatArray) -> tuple[float, float]:

@@ -138,8 +138,8 @@ class EnvelopeDescent(BatchDescent):
         return super().snapshot() | {"mu": np.array(self._mu)}
 
     def resume(self, arrays: dict[str, Any]) -> None:
-        """Go on from a snapshot, of this method or another one."""
-        self._mu = float(arrays.get("mu", self._mu))
+        """Go on from a snapshot."""
+        self._mu = float(arrays["mu"])
         super().resume(arrays)
         self.primal = self._point = self.primal._replace(image=arrays["primal"])
 
@@ -243,7 +243,12 @@ class EnvelopeDescent(BatchDescent):
         return Move(step, kind)
 
     def certify(self, point: DualState) -> Look:
-        """P of the point from the data in float64, against the best dual value."""
+        """P of the point from the data in float64, against the dual value of the hull's point.
+
+        The image of that point is made of those of the hull: the squares of the hull's products
+        may cancel.
+        """
+        self.best, self._proof = self.hull.state(), self.hull.parts()
         look = super().certify(point)
         self._point, self._value = point, look.value
         return look

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -35,10 +36,12 @@ from cornerstep.problems.passes import (
     moved_note,
     rounding,
 )
+from cornerstep.problems.rounding import Reach, Rounding, certified, check_size, peaks
 from cornerstep.problems.sources import NOTHING, blend, made_by
 from cornerstep.vectors import FloatArray
 
 _SWEEPS = 10  # of a round at most; 1 in the first, twice that in the second, and so on
+_EXACT = Rounding()
 _LOWER, _RAISE, _SHORT = 0.5, 1.2, 0.4  # factors on sigma; the step that counts as short
 
 
@@ -122,6 +125,24 @@ class SpreadRows(HostRows):
     def losses(self, image: FloatArray) -> float:
         return float(self._reduce("losses", image)["losses"])
 
+    @cached_property
+    def reach(self) -> Reach:
+        """What the rounding of a certificate is measured by: one pass over the rows."""
+        shared = self.problem.shared
+        reply = self._reduce("reach", self.problem.empty_image(shared.n_classes))
+        total = float(shared.loss.rho.sum())
+        features, costs, summed = (reply[name] for name in ("features", "costs", "summed"))
+        reach = Reach(features, costs, total, self.problem.size, summed)
+        check_size(reach)
+        return reach
+
+    def rounding(self, primal: DualState, dual: DualState, square: float) -> Rounding:
+        of_value, of_bound = (peaks(state.image, self.problem.sparse) for state in (primal, dual))
+        return Rounding(
+            self.reach.of_value(of_value, square),
+            self.reach.of_bound(of_bound, dual.linear, dual.steps),
+        )
+
     def envelopes(self, image: FloatArray, smoothing: float) -> Envelopes:
         reply = self._reduce("envelopes", image, smoothing=smoothing)
         alpha = np.empty((0, self.problem.shared.n_classes))
@@ -189,6 +210,7 @@ class SpreadAscent:
 
     def __init__(self, problem: SpreadProblem, rng: np.random.Generator) -> None:
         self.problem, self.crew, self.rng = problem, problem.crew, rng
+        self.rows = SpreadRows(problem)
         self.sigma = 1.0
         self.image = problem.empty_image(problem.shared.n_classes)
         self.best_image, self.best_value, self.best_dual = self.image, math.inf, -math.inf
@@ -265,9 +287,9 @@ class SpreadAscent:
         self.best_dual = max(self.best_dual, dual)
         return self._look()
 
-    def _look(self) -> Look:
+    def _look(self, rounding: Rounding = _EXACT) -> Look:
         extra = (self.best_dual,) if self.crew.moved is None else (self.best_dual, self.crew.moved)
-        return Look(self.best_value, max(self.best_value - self.best_dual, 0.0), extra=extra)
+        return certified(self.best_value, self.best_dual, rounding, extra)
 
     def move(self) -> Move:
         self.rounds += 1
@@ -292,6 +314,8 @@ class SpreadAscent:
         """P of the point and D of the dual points held, both from the data in float64."""
         reply = self._exact(point)
         self.best_image, self.image = point, reply["image"]
-        self.best_value = reply["losses"] + 0.5 * float(np.vdot(point, point))
+        square = float(np.vdot(point, point))
+        self.best_value = reply["losses"] + 0.5 * square
         self.best_dual = reply["here"] - 0.5 * float(np.vdot(reply["image"], reply["image"]))
-        return self._look()
+        held = self.rows.state(reply["image"], reply["here"])
+        return self._look(self.rows.rounding(held._replace(image=point), held, square))

@@ -15,7 +15,7 @@ import numpy as np
 
 from cornerstep.optimiser.loop import Look, Move
 from cornerstep.problems.multiclass_corrective import CorrectiveDescent
-from cornerstep.problems.multiclass_spread import SpreadAscent, SpreadRows
+from cornerstep.problems.multiclass_spread import SpreadAscent
 from cornerstep.problems.partitions import SpreadProblem
 from cornerstep.problems.passes import DualState
 
@@ -84,7 +84,7 @@ class SpreadAuto:
         if not arrays["corrective"]:
             self._block.resume(arrays)
             return
-        self._corrective = CorrectiveDescent(SpreadRows(self.problem))
+        self._corrective = CorrectiveDescent(self._block.rows)
         self._corrective.resume(arrays)
 
     def look(self) -> Look:
@@ -108,7 +108,7 @@ class SpreadAuto:
     def move(self) -> Move:
         if self._corrective or not self._is_slow():
             return self._current.move()
-        rows = SpreadRows(self.problem)
+        rows = self._block.rows
         point, value = self._block.best_image, self._block.best_value
         self._corrective = CorrectiveDescent(rows, rows.state(*self._block.held()))
         self._corrective.know(self._corrective.state._replace(image=point), value)

@@ -99,11 +99,14 @@ class Crew(Protocol):
         None where there are too many, or some that were kept are lost.
         """
 
+    def digest(self) -> int:
+        """What tells these rows, labels and weights, in their order, from others."""
+
     def duals(self) -> tuple[Any, ...] | None:
         """The dual points of the block method as one pool; None if some are lost at the moment."""
 
     def restore(self, pool: tuple[Any, ...]) -> None:
-        """Let the partitions hold the dual points of such a pool."""
+        """Let the partitions hold the dual points of such a pool, after checking them."""
 
     def close(self) -> None:
         """The run is over."""
@@ -216,6 +219,11 @@ class Partition:
     def moments(self, problem: MulticlassProblem, image: FloatArray) -> Reply:
         """``sum_i s_i x_i x_i'``, or its diagonal."""
         return {"moments": self._batch(problem).second_moments()}
+
+    def reach(self, problem: MulticlassProblem, image: FloatArray) -> Reply:
+        """What the rounding of a certificate is measured by."""
+        reach = problem.reach
+        return {"features": reach.features, "costs": reach.costs, "summed": reach.summed}
 
     def losses(self, problem: MulticlassProblem, image: FloatArray) -> Reply:
         """``sum s_i Phi_mu`` in float64."""

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -26,10 +25,12 @@ import scipy.sparse as sp
 from cornerstep.kernels import multiclass as kernels
 from cornerstep.problems.examples import Examples
 from cornerstep.problems.multiclass import MulticlassProblem
-from cornerstep.problems.sources import NOTHING, Made, Source, blend, made_by
+from cornerstep.problems.rounding import Rounding, peaks
+from cornerstep.problems.sources import NOTHING, Made, Source, blend, later, made_by
 from cornerstep.vectors import FloatArray
 
 FEATURES = 4096  # up to which sums of x_i x_i' are formed
+_ROUNDED = 2.0**-50  # of the trace of T: what its eigenvalues may be off by
 PROBES, SAFETY = 16, 5.0  # vectors q, and the multiple of the error that they measure
 
 
@@ -147,6 +148,9 @@ class Rows(Protocol):
     def losses(self, image: Any) -> float:
         """``sum_i s_i Phi_mu(W'x_i)`` from the data, in float64."""
 
+    def rounding(self, primal: DualState, dual: DualState, square: float) -> Rounding:
+        """The rounding in float64 of P, ``|W|²`` there being ``square``, and of D."""
+
     def square(self, state: DualState) -> float:
         """``|W|²``."""
 
@@ -241,7 +245,10 @@ class Moments:
         if self.diagonal:
             inverse = 1.0 / (1.0 + factor * self.matrix)
         else:
-            inverse = self.xp.linalg.inv(self.identity() + factor * self.matrix)
+            # a metric serves as well if it is off by as much as T is rounded, and can be inverted
+            size = self.matrix.shape[0] * float(self.xp.linalg.trace(self.matrix))
+            ridge = 1.0 + factor * _ROUNDED * size
+            inverse = self.xp.linalg.inv(ridge * self.identity() + factor * self.matrix)
         return lambda images: self._multiply(images, inverse)
 
     def _multiply(self, images: Any, matrix: Any) -> Any:
@@ -415,6 +422,16 @@ class LocalRows(HostRows):
     def losses(self, image: FloatArray) -> float:
         return self.problem.losses(image)
 
+    def rounding(self, primal: DualState, dual: DualState, square: float) -> Rounding:
+        problem, reach = self.problem, self.problem.reach
+        images = [primal.image, dual.image]
+        if problem.examples.kernel:
+            images = [(problem.scales[:, None] * state.alpha).T for state in (primal, dual)]
+        of_value, of_bound = (peaks(image, problem.examples.sparse) for image in images)
+        return Rounding(
+            reach.of_value(of_value, square), reach.of_bound(of_bound, dual.linear, dual.steps)
+        )
+
     def square(self, state: DualState) -> float:
         if self.problem.examples.kernel:
             return float(np.vdot(self.problem.scales[:, None] * state.alpha, state.image.T))
@@ -452,7 +469,9 @@ class LocalRows(HostRows):
     def coefficients(self, state: DualState) -> Any:
         if state.alpha.shape[0]:
             return self.problem.scales[:, None] * state.alpha
-        return None if state.made is None else partial(self.found_again, state.made)
+        if state.made is None:
+            return None
+        return later(self.found_again, state.made, self.problem.digest)
 
 
 def moments_of(matrix: FloatArray, sparse: bool) -> Moments:

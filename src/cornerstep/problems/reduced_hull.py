@@ -9,23 +9,37 @@ With ``Q_ij = y_i y_j k(x_i, x_j)`` and caps w (the weights of the examples, 1 b
 Signed variables ``b_i = y_i a_i`` make both the same: ``min 1/2 b'Kb + <p, b>`` over a box with one
 fixed sum (C-SVM) or one per class (reduced hulls).  At the optimum the gradient ``h = Kb + p``
 equals a threshold on every free coordinate: one per sum.
+
+The certificate.  For any numbers t, one per sum, ``f(b) - min f`` is at most
+
+    sum over i of max over v_i in [lower_i, upper_i] of (h_i - t_i) (b_i - v_i),
+
+and equal to the largest ``<h, b - v>`` over the domain where t are thresholds.  No term is
+negative, so none cancels; with a bound on the error of h_i it bounds the exact term.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from cornerstep.domains import BalancedBox, CappedSimplex, Product
-from cornerstep.domains.base import snap_to_bounds
+from cornerstep.domains.selection import spend
+from cornerstep.kernels.reduced_hull import gap_terms
 from cornerstep.objectives import Quadratic
+from cornerstep.optimiser.loop import Look
 from cornerstep.problems.kernel_columns import KernelColumns
+from cornerstep.problems.kernel_values import UNIT
 from cornerstep.vectors import FloatArray, IntArray, Vector, dense
 
-#: Hulls whose value is below this share of :meth:`ReducedHullProblem.scale` count as touching.
-TOUCHING = 1e-12
 _ROUNDING = 1e-12  # of a sum, relative
+_SMALLEST = float(np.finfo(np.float64).tiny)  # products below it are rounded absolutely
+_PAIRWISE = 24  # roundings of a sum of NumPy, beside one each time it halves the terms
+_LARGEST = 1e300  # values up to it leave room for sums
+_LEAST = 1e-140  # and kernel values down to its square leave room for errors
+_CORRECTIONS = 8  # coordinates that take up what a sum is off by
 
 
 class Machine(NamedTuple):
@@ -66,17 +80,22 @@ class ReducedHullProblem:
         C: float | None = None,
     ) -> None:
         self.columns = columns
-        self.signs, self.caps, self.K, self.C = signs, caps, K, C
+        self.signs, self.K, self.C = signs, K, C
         self.n = signs.size
         self.n_positive = int((signs > 0).sum())
+        self.classes = (slice(0, self.n_positive), slice(self.n_positive, self.n))
+        self.weight = float(caps.sum())
+        # no coordinate exceeds the sum of its class: larger caps would only coarsen the numbers
+        most = min(float(caps[part].sum()) for part in self.classes) if K is None else K
+        self.caps = caps = np.minimum(caps, most)
         self.lower = np.where(signs > 0, 0.0, -caps)
         self.upper = np.where(signs > 0, caps, 0.0)
         self.linear = np.zeros(self.n) if C is None else -signs / C
         self.domain: Any = BalancedBox(signs, _common(caps)) if C else self._hulls(K or 0.0)
-        self.classes = (slice(0, self.n_positive), slice(self.n_positive, self.n))
         #: Coordinates from ``split`` on have a sum of their own.
         self.split = self.n if C else self.n_positive
         self.sums = (slice(0, self.n),) if C else self.classes
+        self.totals = (0.0,) if K is None else (K, -K)
 
     def _hulls(self, K: float) -> Product:
         parts = self.caps[: self.n_positive], self.caps[self.n_positive :]
@@ -112,8 +131,7 @@ class ReducedHullProblem:
             added = np.zeros(room.size)
             added[order] = np.clip(missing - before, 0.0, room[order])
             out[part] += self.signs[part] * added
-        snap_to_bounds(out, self.lower, self.upper)
-        return out
+        return np.clip(out, self.lower, self.upper)
 
     def start(self) -> FloatArray:
         """Signed variables to start from: no column for the C-SVM, about 2K for reduced hulls."""
@@ -126,13 +144,84 @@ class ReducedHullProblem:
 
     def value(self, beta: FloatArray, gradient: FloatArray) -> float:
         """``1/2 b'Kb + <p, b>`` with ``h = Kb + p``."""
-        return 0.5 * float(beta @ (gradient + self.linear))
+        return 0.5 * float((beta * (gradient + self.linear)).sum())
 
-    def gap(self, beta: FloatArray, gradient: FloatArray) -> float:
-        """``max over v of <h, b - v>``, by the oracle of the domain."""
-        signed = self.signs * gradient
-        vertex = self.domain.lmo(signed)
-        return float(beta @ gradient) - float(vertex @ signed)
+    def look(self, beta: FloatArray, gradient: FloatArray, extra: tuple[Any, ...] = ()) -> Look:
+        """Value and gap at b, where ``gradient`` is h to the rounding of :meth:`errors`.
+
+        The gap includes bounds on the rounding of the value, of the gradient and of the sums.
+        """
+        amounts, errors = np.abs(beta), self.errors(beta)
+        value = self.value(beta, gradient)
+        rounding = 0.5 * float(amounts @ errors)
+        sizes = np.abs(gradient) + np.abs(self.linear)
+        rounding += (_PAIRWISE + self.n.bit_length()) * UNIT * 0.5 * float(amounts @ sizes)
+        # a distance is no less than 0
+        most = max(value, 0.0) + rounding if self.C is None else np.inf
+        gap = 0.0
+        for part, total in zip(self.sums, self.totals, strict=True):
+            t = self._multiplier(gradient, part, total)
+            plain, upper, summed = gap_terms(
+                beta[part], gradient[part], self.lower[part], self.upper[part], errors[part], t
+            )
+            away = abs(summed - total) + 2 * UNIT * abs(total)
+            gap += plain
+            rounding += (upper - plain) + 2 * beta.size * UNIT * upper + abs(t) * away
+        return Look(value, min(gap + rounding, most), extra=extra, rounding=min(rounding, most))
+
+    def errors(self, beta: FloatArray) -> FloatArray:
+        """By how much the computed gradient h may be off, for each of its entries."""
+        kernel, amounts = self.columns.kernel, np.abs(beta)
+        sizes = kernel.sizes
+        errors = kernel.errors(amounts) + 4 * UNIT * float(amounts @ sizes) * sizes
+        errors += 2 * UNIT * np.abs(self.linear) + _SMALLEST * float(amounts.sum())
+        return errors
+
+    def _multiplier(self, gradient: FloatArray, part: slice, total: float) -> float:
+        """A number t for one sum: the largest h that the best vertex of the domain fills."""
+        lower, h = self.lower[part], gradient[part]
+        room = self.upper[part] - lower
+        chosen, _ = spend(h, _common(room), total - float(lower.sum()))
+        return float(h[chosen].max()) if chosen.size else float(h.min())
+
+    def balanced(self, beta: FloatArray) -> FloatArray:
+        """``beta`` with the sums of the domain, to the rounding of one coordinate.
+
+        Many steps, each of them rounded, leave sums that are off.  Free coordinates take it up, if
+        there are any.
+        """
+        out = beta.copy()
+        for part, total in zip(self.sums, self.totals, strict=True):
+            b, lower, upper = out[part], self.lower[part], self.upper[part]
+            for _ in range(_CORRECTIONS):
+                missing = total - math.fsum(b)
+                room = upper - b if missing > 0 else b - lower
+                free = np.where((b > lower) & (b < upper), room, 0.0)
+                k = int((free if free.any() else room).argmax())
+                if missing == 0 or room[k] == 0:
+                    break
+                b[k] = min(max(b[k] + missing, lower[k]), upper[k])
+        return out
+
+    def check_range(self) -> None:
+        """Complain if values of the objective leave the range of float64.
+
+        Raises
+        ------
+        ValueError
+            Naming what is too large.
+        """
+        sizes = self.columns.kernel.sizes
+        with np.errstate(over="ignore", invalid="ignore"):
+            largest = np.square(self.caps @ sizes)
+        is_small = 0 < float(sizes.max()) < _LEAST
+        if is_small or not largest < _LARGEST:
+            raise ValueError(
+                f"X, or a parameter of the kernel, is too {'small' if is_small else 'large'}: "
+                "kernel values times weights leave the range of float64; scale X"
+            )
+        if self.C is not None and not float(self.caps.sum()) / self.C < _LARGEST:
+            raise ValueError(f"C must be larger for weights like these, got {self.C!r}")
 
     def gradient(self, beta: FloatArray) -> FloatArray:
         """``Kb + p`` in float64 throughout."""
@@ -149,50 +238,47 @@ class ReducedHullProblem:
         C = None if self.C is None else self.C / share
         return ReducedHullProblem(self.columns.take(examples), signs, caps, K=K, C=C)
 
-    def thresholds(self, beta: FloatArray, gradient: FloatArray) -> tuple[float, ...]:
+    def thresholds(self, gradient: FloatArray) -> tuple[float, ...]:
         """The threshold of h for each fixed sum: the values that an optimal b makes h equal to.
 
         The middle between the largest h that the oracle's vertex fills and the smallest that it
         leaves out: where the sum ends inside a coordinate both are that one's.
         """
-        return tuple(self._threshold(beta[part], gradient[part], part) for part in self.sums)
+        ends = self.threshold_ranges(gradient)
+        return tuple(0.5 * (low + high) for low, high in ends)
 
-    def _threshold(self, beta: FloatArray, gradient: FloatArray, part: slice) -> float:
+    def threshold_ranges(self, gradient: FloatArray) -> list[tuple[float, float]]:
+        """For each sum the least and the largest threshold that h allows."""
+        return [
+            self._threshold_range(gradient[part], part, total)
+            for part, total in zip(self.sums, self.totals, strict=True)
+        ]
+
+    def _threshold_range(
+        self, gradient: FloatArray, part: slice, total: float
+    ) -> tuple[float, float]:
         lower, upper = self.lower[part], self.upper[part]
         order = np.argsort(gradient, kind="stable")
         filled = np.cumsum((upper - lower)[order])
-        total = float((beta - lower).sum())
-        slack = 1e-9 * max(total, 1.0)
-        last = int(np.searchsorted(filled, total - slack))
-        last = min(last, order.size - 1)
-        ends_inside = filled[last] > total + slack
-        following = last if ends_inside else min(last + 1, order.size - 1)
-        return 0.5 * float(gradient[order[last]] + gradient[order[following]])
+        spent = total - float(lower.sum())
+        slack = 2 * (order.size + 4) * UNIT * spent  # sums are rounded
+        last = min(int(np.searchsorted(filled, spent - slack)), order.size - 1)
+        following = int(np.searchsorted(filled, spent + slack, side="right"))
+        following = min(following, order.size - 1)
+        return float(gradient[order[last]]), float(gradient[order[following]])
 
-    def machine(self, beta: FloatArray, gradient: FloatArray, *, solved: bool = True) -> Machine:
+    def machine(self, beta: FloatArray, gradient: FloatArray) -> Machine:
         """The classifier of b, scaled to +-1 on its margins; ``gradient`` is h there.
 
-        Reduced hulls: ``C = 2 / (t_+ - t_-)`` with the thresholds of the classes.  Where a run was
-        cut short before b keeps the classes apart, the range of h takes the place of ``t_+ - t_-``.
-
-        Raises
-        ------
-        ValueError
-            If b is optimal and the reduced hulls touch: no hyperplane lies between them.
+        Reduced hulls: ``C = 2 / (t_+ - t_-)`` with the thresholds of the classes.  Where b does not
+        keep the classes apart (yet), the range of h takes the place of ``t_+ - t_-``.
         """
-        thresholds = self.thresholds(beta, gradient)
+        thresholds = self.thresholds(gradient)
         squared_norm = max(float(beta @ (gradient - self.linear)), 0.0)
         total = float(np.abs(beta).sum())
         if self.C is None:
             width = thresholds[0] - thresholds[1]
-            touching = width <= 0 or squared_norm <= 4 * TOUCHING * self.scale(beta)
-            if touching and solved:
-                raise ValueError(
-                    "the reduced convex hulls of the two classes touch, so no hyperplane lies "
-                    f"between them at K = {self.K:g}: take a larger nu or K (they shrink the "
-                    "hulls) or another kernel"
-                )
-            if touching:
+            if not width > 0:
                 width = float(np.ptp(gradient)) or 1.0
             C, middle = 2.0 / width, 0.5 * (thresholds[0] + thresholds[1])
         else:
@@ -202,19 +288,14 @@ class ReducedHullProblem:
             coefficients=C * beta,
             intercept=-C * middle,
             C=C,
-            nu=total / float(self.caps.sum()),
+            nu=total / self.weight,
             K=total / 2,
             margin=2.0 / norm if norm > 0 else np.inf,
         )
 
-    def scale(self, beta: FloatArray) -> float:
-        """``(sum |b|)² max k(x, x)``, by some support vectors: rounding is a share of it."""
-        support = beta.nonzero()[0]
-        if support.size == 0:
-            return 0.0
-        some = support[:16]
-        largest = float(np.abs(self.columns.submatrix(some).diagonal()).max())
-        return float(np.abs(beta).sum()) ** 2 * largest
+    def size(self, beta: FloatArray) -> float:
+        """``(sum of |b_i| s_i)²``, the most that b'Kb can be: rounding is a share of it."""
+        return float(np.abs(beta) @ self.columns.kernel.sizes) ** 2
 
 
 def _common(caps: FloatArray) -> float | FloatArray:

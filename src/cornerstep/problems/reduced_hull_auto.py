@@ -37,6 +37,8 @@ _KNOWN = 256  # violators with kept columns that may join, at least
 _LARGEST = 4000  # up to working sets of this size
 _VIOLATION = 0.3  # who joins violates optimality by at least this share of the most
 _INNER, _FINE = 0.1, 0.003  # a working set is solved to this share of the largest violation
+_PATIENCE = 20  # rounds in which the largest violation halves; if not, both shares fall ...
+_ZEAL = 0.1  # ... to this part of themselves: more join, and more is asked of Newton steps
 _FAILURES = 2  # certificates that float32 columns may miss
 _NOBODY = np.empty(0, np.intp)
 NOISE = 0.5  # what rounding to float32 may do to the gap, as a share of what is allowed of it
@@ -68,7 +70,9 @@ class WorkingSetDescent:
         self.growing = problem.is_short(beta)
         self._slim_support = _SLIM_SUPPORT * 2 * problem.width if self.growing else 0.0
         self._failures = 0
+        self._rounds_left = problem.n  # in which hulls may grow: then they are filled up
         self._damping = DAMPING[0]
+        self._least_violation, self._rounds = np.inf, 0  # the least so far, and rounds since
 
     def _go_to(self, beta: FloatArray) -> None:
         self.beta = beta
@@ -88,8 +92,7 @@ class WorkingSetDescent:
         extra = self.columns.evaluations, self.support
         if self.growing:
             return Look(value, np.inf, certified=False, extra=extra)
-        gap = problem.gap(self.beta, self.gradient)
-        return Look(value, max(gap, 0.0), extra=extra)
+        return problem.look(self.beta, self.gradient, extra)
 
     def _is_coarse(self) -> bool:
         return self.columns.precision is np.float32
@@ -97,13 +100,13 @@ class WorkingSetDescent:
     def certify(self, point: FloatArray) -> Look:
         """Gradient, value and gap in float64; float32 columns may fall short once.
 
-        Hulls that were stopped while they grew are filled up first.
+        Hulls that were stopped while they grew are filled up first, and sums are put right.
         """
         if self.growing:
             point = self.problem.filled(point, self.gradient)
             self.growing = False
-        self._go_to(point)
-        self.gradient = self.problem.gradient(point)
+        self._go_to(self.problem.balanced(point))
+        self.gradient = self.problem.gradient(self.beta)
         self._failures += 1
         if self._failures >= _FAILURES and self._is_coarse():
             self.columns.use_double()
@@ -124,7 +127,8 @@ class WorkingSetDescent:
             K, inner, gradient, (problem.lower[chosen], problem.upper[chosen]),
             int(chosen.searchsorted(problem.split)), self._damping,
         )  # fmt: skip
-        kind = small.solve((_FINE if self.slim else _INNER) * violation, newton=not self.growing)
+        share = (_FINE if self.slim else _INNER) * self._zeal
+        kind = small.solve(share * violation, newton=not self.growing)
         self._damping = small.damping
         change = small.beta - before
         moved = change.nonzero()[0]
@@ -160,7 +164,8 @@ class WorkingSetDescent:
             least_idle(self.beta, self.gradient, part.start, part.stop, sign, most)
             for part, sign in zip(problem.classes, (1.0, -1.0), strict=True)
         ]
-        if min(some.size for some in newcomers) == 0:
+        self._rounds_left -= 1
+        if min(some.size for some in newcomers) == 0 or self._rounds_left < 0:
             beta = problem.filled(self.beta, self.gradient)
             return beta, (beta != self.beta).nonzero()[0]
         joined = np.concatenate(newcomers)
@@ -170,7 +175,8 @@ class WorkingSetDescent:
         beta = self.beta.copy()
         for some, weight in zip(newcomers, weights, strict=True):
             caps = problem.caps[some]
-            beta[some] = problem.signs[some] * caps * ((goal - weight) / float(caps.sum()))
+            share = max(goal - weight, 0.0) / float(caps.sum())  # weights differ by rounding
+            beta[some] = problem.signs[some] * caps * share
         return beta, joined
 
     def _working_set(self, joined: IntArray) -> tuple[IntArray, float]:
@@ -178,13 +184,28 @@ class WorkingSetDescent:
         problem, newcomers = self.problem, self._newcomers()
         chosen, violation = working_set(
             self.beta, self.gradient, problem.lower, problem.upper, self.columns.slots, joined,
-            problem.split, _VIOLATION, max(newcomers, _KNOWN) // 2,
+            problem.split, _VIOLATION * self._zeal, max(newcomers, _KNOWN) // 2,
             0 if self.growing else max(newcomers // 2, 1), _LARGEST - newcomers,
         )  # fmt: skip
+        self._rounds += 1
+        if self.growing or violation < 0.5 * self._least_violation:
+            self._least_violation, self._rounds = violation, 0
         return chosen, violation
+
+    @property
+    def _zeal(self) -> float:
+        """What to multiply shares by: less where the kernel is so bad that rounds gain little."""
+        return float(_ZEAL ** (self._rounds // _PATIENCE))
 
 
 def rounding(problem: ReducedHullProblem, beta: FloatArray) -> float:
-    """About what rounding kernel entries to float32 does to the gap at ``beta``."""
+    """About what rounding kernel entries to float32 does to the gap at ``beta``.
+
+    Infinite where the entries leave the range of float32.
+    """
+    single = np.finfo(np.float32)
+    largest = float(problem.columns.kernel.sizes.max()) ** 2
+    if not single.tiny / single.eps < largest < single.max * single.eps:
+        return np.inf
     spread = float(np.linalg.norm(beta)) / max(float(np.abs(beta).sum()), 1e-300)
-    return float(np.finfo(np.float32).eps) / 2 * spread * problem.scale(beta)
+    return float(single.eps) / 2 * spread * problem.size(beta)

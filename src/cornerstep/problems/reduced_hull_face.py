@@ -10,7 +10,6 @@ import numpy as np
 from scipy.linalg import LinAlgError
 from scipy.linalg.lapack import dgesv, dpotrf, dpotrs
 
-from cornerstep.domains.base import snap_to_bounds
 from cornerstep.kernels.reduced_hull import gather, two_coordinate_descent
 from cornerstep.vectors import FloatArray, IntArray
 
@@ -19,7 +18,7 @@ _FIRST_BURST = 5  # ... and before the first one
 _WORTH = 1.0  # another Newton step follows one that gained this many times what a burst does
 _NEWTON = 4  # Newton steps in a round, at most
 _FACE = 3000  # free coordinates that a Newton step may have
-DAMPING = (1e-3, 1e-9, 1.0)  # of Newton steps, relative to the diagonal: at first, least, most
+DAMPING = (1e-3, 1e-15, 1.0)  # of Newton steps, relative to the diagonal: at first, least, most
 _HOPELESS = 1e9  # a matrix that takes more is not one of a kernel
 _EASE, _BRAKE = 0.1, 4.0  # the damping is multiplied by after whole steps, and after short ones
 _SHORT = 0.25  # a step this short was bent too much by the bounds
@@ -61,7 +60,8 @@ class SmallProblem:
         if steps < _FIRST_BURST * self.size or not newton:
             return "two-coordinate"
         for _ in range(_NEWTON):
-            newton_gain = self._newton()
+            with np.errstate(over="ignore", invalid="ignore"):  # such steps are not taken
+                newton_gain = self._newton()
             steps, gain = self._descend(tol, _BURST * self.size)
             if steps < _BURST * self.size or newton_gain < _WORTH * gain:
                 break
@@ -82,9 +82,10 @@ class SmallProblem:
         if not 1 < free.size <= _FACE:
             return 0.0
         try:
-            change = self._to_face_minimum(free)
+            target = self._face_minimum(free)
         except LinAlgError:  # not a kernel matrix, or all but one coordinate went to bounds
             return 0.0
+        change = target - self.beta
         image = change @ self.K
         slope, curvature = float(self.gradient @ change), float(image @ change)
         if not slope < 0:
@@ -95,14 +96,17 @@ class SmallProblem:
             self.damping = max(self.damping * _EASE, DAMPING[1])
         elif step < _SHORT:
             self.damping = min(self.damping * _BRAKE, DAMPING[2])
-        moved = self.beta[free] + step * change[free]
-        snap_to_bounds(moved, self.lower[free], self.upper[free])
-        self.beta[free] = moved
+        if step == 1.0:
+            self.beta[free] = target[free]  # bounds are reached exactly
+        else:
+            moved = self.beta[free] + step * change[free]
+            self.beta[free] = np.clip(moved, self.lower[free], self.upper[free])
         self.gradient += step * image
         return -step * (slope + 0.5 * step * curvature)
 
-    def _to_face_minimum(self, free: IntArray) -> FloatArray:
-        change = np.zeros(self.size)
+    def _face_minimum(self, free: IntArray) -> FloatArray:
+        """The minimum over the face, or beta itself if nothing is left to balance a sum with."""
+        target = self.beta.copy()
         inside, here = free, self.gradient[free]
         while inside.size:
             matrix = np.empty((inside.size, inside.size))
@@ -110,6 +114,7 @@ class SmallProblem:
             sums = np.zeros((inside.size, 2))
             first = int(inside.searchsorted(self.split))
             sums[:first, 0] = sums[first:, 1] = 1.0
+            change = target - self.beta
             missing = np.array([change[: self.split].sum(), change[self.split :].sum()])
             used = np.array([first > 0, first < inside.size])
             if missing[~used].any():
@@ -121,16 +126,15 @@ class SmallProblem:
             if failed:
                 break
             # stay on the sums: what clipped coordinates took must come back here
-            change[inside] += -solved[:, 0] + solved[:, 1:] @ multipliers
-            target = self.beta[inside] + change[inside]
+            target[inside] += -solved[:, 0] + solved[:, 1:] @ multipliers
             lower, upper = self.lower[inside], self.upper[inside]
-            out = (target <= lower) | (target >= upper)
+            out = (target[inside] <= lower) | (target[inside] >= upper)
             if not out.any():
-                return change
-            change[inside] = np.minimum(np.maximum(target, lower), upper) - self.beta[inside]
+                return target
+            target[inside] = np.minimum(np.maximum(target[inside], lower), upper)
             inside = inside[~out]
-            here = self.gradient[inside] + (change @ self.K)[inside]
-        return np.zeros(self.size)  # nothing is left to balance a sum with
+            here = self.gradient[inside] + ((target - self.beta) @ self.K)[inside]
+        return self.beta.copy()
 
 
 def _solve_damped(

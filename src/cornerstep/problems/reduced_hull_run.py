@@ -8,13 +8,13 @@ from typing import NamedTuple
 import numpy as np
 
 from cornerstep.domains import CappedSimplex
-from cornerstep.optimiser import minimize
 from cornerstep.optimiser.loop import Callback, Stopping, run
 from cornerstep.optimiser.result import Status, Trace
 from cornerstep.problems.blas_threads import one_blas_thread
-from cornerstep.problems.reduced_hull import TOUCHING, ReducedHullProblem
+from cornerstep.problems.reduced_hull import ReducedHullProblem
 from cornerstep.problems.reduced_hull_auto import WorkingSetDescent
 from cornerstep.problems.reduced_hull_start import starting_point
+from cornerstep.problems.reduced_hull_walk import KernelWalk, walk
 from cornerstep.vectors import FloatArray
 
 METHODS = ("auto", "di-away", "di-pairwise", "di-away-schedule", "di-pairwise-schedule")
@@ -47,6 +47,8 @@ def train(
 ) -> Training:
     """Solve ``problem`` to a relative gap of ``tol`` by one of ``METHODS``.
 
+    Raises a ValueError if the numbers leave the range of float64.
+
     Parameters
     ----------
     problem : ReducedHullProblem
@@ -58,37 +60,43 @@ def train(
         Signed variables near which to start: a feasible point close to them is taken.
     rng : numpy Generator, optional
     """
-    title = f"ReducedHullSVC, {method}"
-    absolute = TOUCHING * problem.scale(problem.start())
+    problem.check_range()
+    begun = time.perf_counter()
     if start is not None:
         start = _feasible(problem, start)
-    if method != "auto":
-        x0 = None if start is None else problem.signs * start
-        result = minimize(
-            problem.objective(), problem.domain, method=method, tol=absolute, rtol=tol,
-            max_iter=max_iter, time_limit=time_limit, x0=x0, callback=callback,
-            verbose=verbose,
-        )  # fmt: skip
-        beta = problem.signs * result.x
-        return Training(
-            beta, problem.gradient(beta), result.value, result.gap, result.status,
-            result.n_iter, problem.columns.evaluations, result.trace,
-        )  # fmt: skip
-    begun = time.perf_counter()
     stopped = False
     with one_blas_thread():
-        if start is None:
-            rng = rng or np.random.default_rng()
-            start, stopped = starting_point(problem, rng, tol, time_limit)
+        solver: WorkingSetDescent | KernelWalk
+        if method != "auto":
+            solver = walk(problem, method, start)
+        else:
+            if start is None:
+                rng = rng or np.random.default_rng()
+                start, stopped = starting_point(problem, rng, tol, time_limit)
+            solver = WorkingSetDescent(problem, start, tol)
         left = None if time_limit is None else max(time_limit - (time.perf_counter() - begun), 0.0)
-        solver = WorkingSetDescent(problem, start, tol)
-        stopping = Stopping(absolute, tol, 0 if stopped else max_iter, left)
-        outcome = run(solver, stopping, callback=callback, verbose=verbose, title=title)
+        outcome = run(
+            solver, Stopping(0.0, tol, 0 if stopped else max_iter, left),
+            callback=callback, verbose=verbose, title=f"ReducedHullSVC, {method}",
+        )  # fmt: skip
+    status = Status.INTERRUPTED if stopped else outcome.status
     return Training(
         solver.beta, solver.gradient, outcome.look.value, outcome.look.gap,
-        Status.INTERRUPTED if stopped else outcome.status,
-        outcome.n_iter, problem.columns.evaluations, outcome.trace,
+        status, outcome.n_iter, problem.columns.evaluations, outcome.trace,
     )  # fmt: skip
+
+
+def require_apart(problem: ReducedHullProblem, training: Training) -> None:
+    """Complain if the minimum is 0 as far as float64 can tell: the reduced hulls touch."""
+    value, status = training.objective, training.status
+    is_zero = value == 0 if status is Status.SOLVED else value <= training.gap
+    final = status in (Status.SOLVED, Status.PRECISION_LIMIT, Status.NO_PROGRESS)
+    if problem.C is None and final and is_zero:
+        raise ValueError(
+            "the reduced convex hulls of the two classes touch, so no hyperplane lies "
+            f"between them at K = {problem.K:g}: take a larger nu or K (they shrink the "
+            "hulls) or another kernel"
+        )
 
 
 def _feasible(problem: ReducedHullProblem, beta: FloatArray) -> FloatArray:

@@ -12,7 +12,8 @@ made of them where somebody asks for it: one product with the data for each of t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import warnings
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 
@@ -37,6 +38,30 @@ class Source(NamedTuple):
     image: Any = None
     smoothing: float = 0.0
     quick: bool = True
+
+
+def later(make: Callable[[Made], Any], made: Made, digest: Callable[[], int]) -> Callable[[], Any]:
+    """What makes dual points when called; None, with a warning, if the data are others by then.
+
+    Parameters
+    ----------
+    make : callable
+        Makes them of their sources and the data.
+    made : Made
+    digest : callable
+        Of the data.
+    """
+    before = digest()
+
+    def points() -> Any:
+        if digest() != before:
+            warnings.warn(
+                "X was changed after fit: dual_coef_, which is made of it, is None", stacklevel=2
+            )
+            return None
+        return make(made)
+
+    return points
 
 
 KEPT = ("held", "points", "corners")

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from cornerstep.problems.multiclass import MulticlassProblem
+from cornerstep.problems.multiclass import MulticlassProblem, check_duals
 from cornerstep.problems.partitions import Partition, Reply, Shared, joined, split, total
 from cornerstep.problems.sources import Made
 from cornerstep.streaming import Rows
@@ -77,10 +77,16 @@ class StreamCrew:
             part.forget_rows()
         return sp.vstack(found, "csr")
 
+    def digest(self) -> int:
+        starts = self._rows.starts[:-1].tolist()
+        parts = (problem for _, problem in self._problems())
+        return sum(part.digest(first) for part, first in zip(parts, starts, strict=True)) % 2**64
+
     def duals(self) -> tuple[Any, ...]:
         return joined([part.pool for part in self._parts if part.pool is not None])
 
     def restore(self, pool: tuple[Any, ...]) -> None:
+        check_duals(pool, self._labels, self._shared.n_classes, self._shared.loss)
         pools = split(pool, np.diff(self._rows.starts))
         for part, own in zip(self._parts, pools, strict=True):
             part.restore(own)
