@@ -16,9 +16,10 @@ import numpy as np
 
 from cornerstep.files import replacing
 from cornerstep.npy import Archive
+from cornerstep.problems.digests import of_arrays
 
 _EVERY = 60.0  # seconds between two writes
-_LABEL = "written_for"
+_LABEL, _DIGEST = "written_for", "digest"
 
 
 class Resumable(Protocol):
@@ -72,6 +73,8 @@ class Checkpoint:
             with Archive(self.path) as file:
                 arrays = {name.removesuffix(".npy"): file.array(name)[0] for name in file.names()}
             was, now = json.loads(str(arrays.pop(_LABEL))), json.loads(self._label)
+            if str(arrays.pop(_DIGEST)) != of_arrays(arrays):
+                raise ValueError("its arrays are not those that were written")
             if not all(array.dtype.kind in "biuf" for array in arrays.values()):
                 raise ValueError("it has arrays that are not of numbers")
             other = [name for name in {**now, **was} if was.get(name) != now.get(name)]
@@ -97,7 +100,9 @@ class Checkpoint:
         self._written = time.monotonic()
         if arrays is None:
             return
-        named: dict[str, Any] = {**arrays, _LABEL: np.array(self._label)}
+        named: dict[str, Any] = {
+            **arrays, _LABEL: np.array(self._label), _DIGEST: np.array(of_arrays(arrays)),
+        }  # fmt: skip
         try:
             with replacing(self.path) as file:
                 np.savez(file, **named)

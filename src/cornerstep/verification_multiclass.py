@@ -18,6 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from cornerstep.estimators.kernels import Kernel, gamma_value
 from cornerstep.estimators.multiclass_input import given_loss
+from cornerstep.problems.examples import Examples
 from cornerstep.problems.rounding import Reach
 from cornerstep.streaming import Rows
 from cornerstep.vectors import FloatArray, IntArray
@@ -167,7 +168,7 @@ def _linear_parts(clf: Any, X: Any, scales: FloatArray, dual: Any, state: _Sizes
         rows, block = start + inside, block[inside].astype(np.float64)
         blocks += 1
         state.summed = max(state.summed, rows.size)
-        features += abs(block).T @ scales[rows]
+        features += Examples(block, reorder=False).absolute_sums(slice(0, rows.size), scales[rows])
         own = None
         if dual is not None:
             own = dual[rows].toarray()
