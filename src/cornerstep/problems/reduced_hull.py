@@ -165,6 +165,8 @@ class ReducedHullProblem:
             plain, upper, summed, t = min(choices, key=lambda choice: choice[1])
             away = abs(summed - total) + 2 * UNIT * abs(total)
             gap += plain
+            # coefficients C b of a model, divided by C, are b but for two roundings
+            rounding += 4 * UNIT * float(amounts[part] @ np.abs(gradient[part] - t))
             rounding += (upper - plain) + 2 * beta.size * UNIT * upper + abs(t) * away
         return Look(value, min(gap + rounding, most), extra=extra, rounding=min(rounding, most))
 
