@@ -480,6 +480,8 @@ BAD = {
     ),
     "gamma": ({"gamma": "large"}, "gamma must be 'scale', 'auto' or a number >= 0, got 'large'"),
     "method": ({"method": "smo"}, "method must be one of auto, di-away, di-pairwise"),
+    "degree": ({"degree": 2.5}, "degree must be an integer >= 0, got 2.5"),
+    "coef0": ({"coef0": np.nan}, "coef0 must be a finite number, got nan"),
     "tol": ({"tol": -1}, "tol must be a number >= 0, got -1"),
     "max_iter": ({"max_iter": -2}, "max_iter must be an integer >= 0, or -1, got -2"),
     "time_limit": ({"time_limit": -2}, "time_limit must be seconds >= 0 or None, got -2"),

@@ -12,7 +12,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from cornerstep import MulticlassSVC, ReducedHullSVC, certify
 from cornerstep.estimators.kernels import gamma_value
+from cornerstep.optimiser.loop import Look
 from cornerstep.optimiser.result import Status
+from cornerstep.problems.headway import Headway
 from cornerstep.problems.kernel_values import InnerProductKernel, kernel_matrix
 
 Long = np.longdouble
@@ -218,6 +220,18 @@ def test_tiny_hulls_of_huge_weights_end():
     weights = 10.0 ** rng.uniform(-12, 12, 80)
     clf = fit(X, y, weights, K=0.9 * np.bincount(y, weights).min())
     assert clf.status_ in (Status.SOLVED, Status.PRECISION_LIMIT)
+
+
+def test_runs_that_creep_end():
+    headway, creeping = Headway(), Headway()
+    gaps = 0.99 ** np.arange(9000) + 1e-9
+    assert not any(headway.is_lost(Look(gap, gap)) for gap in gaps[:2000])
+    assert any(creeping.is_lost(Look(1.0 - 1e-9 * k, 1.0)) for k in range(4001))
+    X, y = clouds(12, 1)
+    for method in ("auto", "di-away", "di-pairwise"):
+        clf = fit(1e4 * X, y, C=1e-3, kernel="poly", gamma=0.5, coef0=1.0, tol=0, method=method)
+        assert clf.status_ in (Status.NO_PROGRESS, Status.PRECISION_LIMIT)
+        assert not complaints(clf, 1e4 * X, y)
 
 
 @pytest.mark.parametrize("factor", [1e200, 1e-200])

@@ -168,7 +168,8 @@ def _machine(
     gradient = _product(problem, beta) + problem.linear
     look = problem.look(beta, gradient)
     value = 0.5 * float(beta @ gradient + beta @ problem.linear)
-    bound = value - _gap(problem, beta, gradient)
+    # of two gaps that hold the larger one: at huge caps training may have found no better
+    bound = value - max(_gap(problem, beta, gradient), look.gap - look.rounding)
     if problem.C is None:  # a distance is no less than 0
         bound = min(max(bound, 0.0), value)
     total = float(np.abs(beta).sum())

@@ -199,6 +199,8 @@ def two_coordinate_descent(K, beta, gradient, lower, upper, split, tol, max_iter
         while j < stop - 1 and gains[j] != best:
             j += 1
         slope, curvature = gradient[j] - low, diagonal[i] + diagonal[j] - 2 * row_i[j]
+        if not best > 0.0:  # gains below the range of float64: there is no j
+            return iteration, decrease
         room_i, room_j = upper[i] - beta[i], beta[j] - lower[j]
         step = min(room_i, room_j)
         if curvature * step > slope:

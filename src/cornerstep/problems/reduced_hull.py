@@ -156,16 +156,17 @@ class ReducedHullProblem:
         rounding = 0.5 * float(amounts @ errors)
         sizes = np.abs(gradient) + np.abs(self.linear)
         rounding += (_PAIRWISE + self.n.bit_length()) * UNIT * 0.5 * float(amounts @ sizes)
-        # a distance is no less than 0
-        most = max(value, 0.0) + rounding if self.C is None else np.inf
+        # a distance is no less than 0 (a value below it is of no kernel, and proves nothing)
+        most = abs(value) + rounding if self.C is None else np.inf
         gap = 0.0
         for part, total in zip(self.sums, self.totals, strict=True):
-            t = self._multiplier(gradient, part, total)
-            plain, upper, summed = gap_terms(
-                beta[part], gradient[part], self.lower[part], self.upper[part], errors[part], t
-            )
+            given = beta[part], gradient[part], self.lower[part], self.upper[part], errors[part]
+            choices = [(*gap_terms(*given, t), t) for t in self._multipliers(gradient, part, total)]
+            plain, upper, summed, t = min(choices, key=lambda choice: choice[1])
             away = abs(summed - total) + 2 * UNIT * abs(total)
             gap += plain
+            # coefficients C b of a model, divided by C, are b but for two roundings
+            rounding += 4 * UNIT * float(amounts[part] @ np.abs(gradient[part] - t))
             rounding += (upper - plain) + 2 * beta.size * UNIT * upper + abs(t) * away
         return Look(value, min(gap + rounding, most), extra=extra, rounding=min(rounding, most))
 
@@ -177,12 +178,19 @@ class ReducedHullProblem:
         errors += 2 * UNIT * np.abs(self.linear) + _SMALLEST * float(amounts.sum())
         return errors
 
-    def _multiplier(self, gradient: FloatArray, part: slice, total: float) -> float:
-        """A number t for one sum: the largest h that the best vertex of the domain fills."""
+    def _multipliers(self, gradient: FloatArray, part: slice, total: float) -> list[float]:
+        """Numbers t for one sum: the largest h that the best vertex of the domain fills.
+
+        Where caps differ their sums may be rounded by more than the least of them: thresholds, by
+        another order of summation, are tried as well.
+        """
         lower, h = self.lower[part], gradient[part]
-        room = self.upper[part] - lower
-        chosen, _ = spend(h, _common(room), total - float(lower.sum()))
-        return float(h[chosen].max()) if chosen.size else float(h.min())
+        room = _common(self.upper[part] - lower)
+        chosen, _ = spend(h, room, total - float(lower.sum()))
+        largest = float(h[chosen].max()) if chosen.size else float(h.min())
+        if isinstance(room, float):
+            return [largest]
+        return [largest, *self._threshold_range(h, part, total)]
 
     def balanced(self, beta: FloatArray) -> FloatArray:
         """``beta`` with the sums of the domain, to the rounding of one coordinate.

@@ -21,6 +21,7 @@ import numpy as np
 
 from cornerstep.kernels.reduced_hull import least_idle, working_set
 from cornerstep.optimiser.loop import Look, Move
+from cornerstep.problems.headway import Headway
 from cornerstep.problems.reduced_hull import ReducedHullProblem
 from cornerstep.problems.reduced_hull_face import DAMPING, SmallProblem
 from cornerstep.vectors import FloatArray, IntArray
@@ -70,6 +71,7 @@ class WorkingSetDescent:
         self.growing = problem.is_short(beta)
         self._slim_support = _SLIM_SUPPORT * 2 * problem.width if self.growing else 0.0
         self._failures = 0
+        self._headway, self._lost = Headway(), False
         self._rounds_left = problem.n  # in which hulls may grow: then they are filled up
         self._damping = DAMPING[0]
         self._least_violation, self._rounds = np.inf, 0  # the least so far, and rounds since
@@ -92,7 +94,9 @@ class WorkingSetDescent:
         extra = self.columns.evaluations, self.support
         if self.growing:
             return Look(value, np.inf, certified=False, extra=extra)
-        return problem.look(self.beta, self.gradient, extra)
+        look = problem.look(self.beta, self.gradient, extra)
+        self._lost = self._lost or self._headway.is_lost(look)
+        return look
 
     def _is_coarse(self) -> bool:
         return self.columns.precision is np.float32
@@ -114,6 +118,8 @@ class WorkingSetDescent:
 
     def move(self) -> Move:
         problem = self.problem
+        if self._lost:
+            return Move(0.0, "none")
         start, joined = self._grown() if self.growing else (self.beta, _NOBODY)
         chosen, violation = self._working_set(joined)
         if chosen.size == 0:

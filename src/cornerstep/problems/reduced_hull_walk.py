@@ -15,6 +15,7 @@ from cornerstep.optimiser.loop import Look, Move
 from cornerstep.optimiser.minimize import METHODS
 from cornerstep.optimiser.solver import FrankWolfeSolver
 from cornerstep.optimiser.steps import Exact
+from cornerstep.problems.headway import Headway
 from cornerstep.problems.kernel_values import UNIT
 from cornerstep.problems.reduced_hull import ReducedHullProblem
 from cornerstep.vectors import FloatArray, dense
@@ -39,6 +40,7 @@ class KernelWalk(FrankWolfeSolver):
             _require_schedule(problem, method, objective.strong_convexity, objective.lipschitz)
         rule.begin(objective, problem.domain, x, np.random.default_rng())
         super().__init__(objective, rule, Exact(), objective.at(x))
+        self._headway, self._lost = Headway(), False
 
     @property
     def beta(self) -> FloatArray:
@@ -54,10 +56,18 @@ class KernelWalk(FrankWolfeSolver):
         if not self._is_finite():
             return Look(self.position.value, math.nan)
         self._proposed()
-        return self.problem.look(self.beta, self.gradient, self._extra())
+        look = self.problem.look(self.beta, self.gradient, self._extra())
+        self._lost = self._lost or self._headway.is_lost(look)
+        return look
 
     def move(self) -> Move:
-        """A step; a schedule whose steps drown in rounding has none left and counts as stalled."""
+        """A step, unless the run is lost: the loop then sees that it stands still.
+
+        A schedule whose steps drown in rounding has none left.
+        """
+        if self._lost:
+            self.monotone = True
+            return Move(0.0, "none")
         before = self.position.x
         move = super().move()
         self.monotone = self.monotone or np.array_equal(before, self.position.x)
