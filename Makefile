@@ -22,7 +22,7 @@ test-all: .venv/.test
 	$(BIN)/pytest -n auto -m ''
 
 test-gpu:
-	PYTHONPATH=src $(GPU_PYTHON) -m pytest -m '' -o filterwarnings=default tests/gpu
+	PYTHONPATH=src:tests $(GPU_PYTHON) -m pytest -m '' -k 'gpu or cuda' tests/gpu tests/test_arrays.py
 
 lint: .venv/.test
 	$(BIN)/ruff check .

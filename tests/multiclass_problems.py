@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-import cvxpy as cp
 import numpy as np
+import pytest
 import scipy.sparse as sp
 
 from cornerstep import MulticlassSVC
@@ -155,6 +155,7 @@ def solve(problem: Problem) -> tuple[float, np.ndarray]:
     """
     m = problem.rho.size
     n = problem.y.size
+    cp = pytest.importorskip("cvxpy")
     W = cp.Variable((m, problem.X.shape[1]))
     scores = problem.X @ W.T
     objective = 0.5 * cp.sum_squares(W)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
@@ -63,14 +64,15 @@ def is_foreign(X: Any) -> bool:
 
 def namespace(X: Any) -> Any:
     """The functions of the library that X is of."""
-    try:
-        from array_api_compat import array_namespace
-    except ImportError:
-        raise ImportError(
-            f"arrays of {type(X).__module__.split('.')[0]} need array-api-compat: "
-            "pip install 'cornerstep[torch]'"
-        ) from None
-    return array_namespace(X)
+    for home in ("array_api_compat", "sklearn.externals.array_api_compat"):  # or its copy there
+        try:
+            return import_module(home).array_namespace(X)
+        except ImportError:
+            continue
+    raise ImportError(
+        f"arrays of {type(X).__module__.split('.')[0]} need array-api-compat: "
+        "pip install 'cornerstep[torch]'"
+    )
 
 
 def is_torch(X: Any) -> bool:

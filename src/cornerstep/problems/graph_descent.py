@@ -61,7 +61,11 @@ class GraphDescent(BatchDescent):
         self._gap, self._curvature = losses + square - linear, curvature
         error = SAFETY * math.sqrt(error / PROBES)
         dual = linear - 0.5 * (math.sqrt(square) + error) ** 2
-        self.best_dual = max(self.best_dual, dual)
+        if dual > self.best_dual:
+            self.best_dual = dual
+            self.best = self.state._replace(
+                image=self._image.clone(), linear=linear, probed=self._probed.clone()
+            )
         return self._look(losses + 0.5 * square)
 
     def move(self) -> Move:
@@ -114,10 +118,3 @@ class GraphDescent(BatchDescent):
         error = self.rows.square_of_error(self._image, self._probed)
         numbers = [losses, size * size, self._linear, error, change * change, self._corner_linear]
         torch.stack(numbers, out=self._numbers)
-
-    def certify(self, point: DualState) -> Look:
-        """P of the point from the data in float64, against the dual value reached."""
-        self.best = self.state._replace(
-            image=self._image, linear=float(self._linear), probed=self._probed
-        )
-        return super().certify(point)
