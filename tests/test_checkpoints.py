@@ -112,6 +112,6 @@ def test_other_rows_on_disk_are_refused(tmp_path, digits, solver):
     fit(X, y)
     with pytest.raises(ValueError, match="other training: its training data is"):
         fit(X[order], y[order])
-    with pytest.raises(ValueError, match=r"its constant is 1\.0, not 2\.0"):
+    with pytest.raises(ValueError, match="its training data is"):
         fit(X, y, intercept_scaling=2.0)
     fit(X, y)

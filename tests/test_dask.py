@@ -293,3 +293,39 @@ def test_without_a_client():
     assert done.stdout.strip() == (
         "Dask collections need a cluster: make a distributed.Client before fit"
     )
+
+
+def test_every_chunk_is_checked_as_one_machine_checks_the_whole(client, digits):
+    X, y = digits
+    data, labels = chunked(X[:60], 20), chunked(y[:60], 20)
+    for value, message in [(-3.0, "sample_weight must be >= 0"), (np.nan, "sample_weight must be")]:
+        weights = np.ones(60)
+        weights[45] = value
+        with pytest.raises(ValueError, match=message):
+            MulticlassSVC().fit(data, labels, sample_weight=weights)
+    with pytest.raises(ValueError, match="must be positive for some example"):
+        MulticlassSVC().fit(data, labels, sample_weight=np.zeros(60))
+    broken = X[:60].copy()
+    broken[45, 3] = np.inf
+    with pytest.raises(ValueError, match="X must be finite"):
+        MulticlassSVC().fit(chunked(broken, 20), labels)
+    for wrong in ((lambda part: part[:-1]), (lambda part: part[:, :-1])):
+        with pytest.raises(ValueError, match="X must have chunks of the shapes that it declares"):
+            MulticlassSVC().fit(data.map_blocks(wrong, chunks=data.chunks), labels)
+
+
+@pytest.mark.parametrize("chunks", [(0, 60), (20, 0, 40), (0, 0, 60, 0)])
+@pytest.mark.parametrize("solver", ["auto", "fw", "envelope"])
+def test_chunks_without_rows(client, digits, solver, chunks):
+    X, y = digits[0][:60], digits[1][:60]
+    options = {"solver": solver, "tol": 0.05, "random_state": 0, "C": 0.01, "max_iter": 300}
+    given = tuple(count or 5 for count in chunks)  # what is filtered out leaves empty chunks
+    kept = np.repeat(np.array(chunks) > 0, given)
+    padded = np.zeros((kept.size, X.shape[1]))
+    padded[kept] = X
+    data = da.from_array(padded, chunks=(given, X.shape[1]))[da.from_array(kept, chunks=(given,))]
+    assert data.compute_chunk_sizes().chunks[0] == chunks
+    model = MulticlassSVC(**options).fit(data, y)
+    best = MulticlassSVC(C=0.01, tol=1e-6, random_state=0).fit(X, y)
+    assert model.dual_objective_ <= best.objective_
+    assert best.dual_objective_ <= model.objective_

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from cornerstep import Status, minimize
-from cornerstep.domains import Box, L1Ball, Product, Simplex
+from cornerstep.domains import Box, L1Ball, Polytope, Product, Simplex
 from cornerstep.domains.base import has_oracle
 from cornerstep.objectives import LeastSquares, Quadratic, Smooth
 from cornerstep.optimiser import AwaySchedule, Block, FullyCorrective, RandomizedAway
@@ -41,7 +41,9 @@ def check_certificate(result: Any, problem: Problem) -> None:
     value = problem.function(result.x)
     assert result.value == pytest.approx(value, rel=1e-11, abs=1e-11)
     gap = max(problem.gap(result.x), 0.0)
-    assert gap * (1 - 1e-9) - 1e-11 <= result.gap <= gap * (1 + 1e-9) + 1e-10  # with its rounding
+    # with its rounding, and what the bound of a linear program proves less than its answer says
+    more = 1e-7 if isinstance(problem.domain, Polytope) else 1e-10
+    assert gap * (1 - 1e-9) - 1e-11 <= result.gap <= gap * (1 + 1e-9) + more
     assert value - problem.optimum <= result.gap + 1e-9
     assert result.lower_bound <= problem.optimum + 1e-9
     assert result.lower_bound >= result.value - result.gap

@@ -136,7 +136,7 @@ def test_gamma_scale_in_single_precision(iris, data):
     # a mean far from 0: the variance must not drown in rounding
     X = (iris[0] + (1000 if data is np.asarray else 5)).astype(np.float32)
     model = MulticlassSVC(kernel="rbf").fit(data(X), iris[1])
-    assert model._gamma == pytest.approx(1 / (4 * X.astype(float).var()), rel=1e-4)
+    assert model._kernel_fit[1] == pytest.approx(1 / (4 * X.astype(float).var()), rel=1e-4)
 
 
 def test_polynomial_kernel_has_the_parameters_of_svc(iris):

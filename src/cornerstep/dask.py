@@ -130,7 +130,11 @@ def pose(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[SpreadProblem,
     starts = np.cumsum([0, *X.chunks[0]])
     prepared = [
         dask.delayed(_prepared)(
-            *part, model.classes_, factors, shared._replace(loss=shared.loss.rows(slice(*ends)))
+            *part,
+            (ends[1] - ends[0], d),
+            model.classes_,
+            factors,
+            shared._replace(loss=shared.loss.rows(slice(*ends))),
         )
         for part, ends in zip(zip(*parts, strict=True), pairwise(starts.tolist()), strict=True)
     ]
@@ -209,7 +213,8 @@ def _aligned(array: Any, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, 
         X = X.compute_chunk_sizes()
     if X.dtype not in (np.float32, np.float64):
         X = X.astype(np.float64)
-    X = X.rechunk({1: -1})
+    rows = tuple(count for count in X.chunks[0] if count)  # workers without rows have no part
+    X = X.rechunk({0: rows, 1: -1})
     out = []
     for name, part in (("y", y), ("sample_weight", sample_weight)):
         if part is None:
@@ -228,6 +233,15 @@ def _delayed(part: Any) -> list[Any]:
     return part.to_delayed(optimize_graph=True).ravel().tolist()
 
 
+def _require_shape(part: Any, shape: tuple[int, ...], name: str) -> None:
+    """Complain about a chunk that is not what the collection says of it."""
+    if part.shape != shape:
+        raise ValueError(
+            f"{name} must have chunks of the shapes that it declares, got one of shape "
+            f"{part.shape} where it says {shape}"
+        )
+
+
 def _summary(y: Any, weights: Any) -> tuple[Any, Any, bool]:
     if y.dtype.kind == "f" and not (np.isfinite(y) & (y % 1 == 0)).all():
         raise ValueError("Unknown label type: y must be classes, got numbers that are not whole")
@@ -240,9 +254,13 @@ def _summary(y: Any, weights: Any) -> tuple[Any, Any, bool]:
 
 
 def _prepared(
-    X: Any, y: Any, weights: Any, classes: Any, factors: FloatArray, shared: Shared
-) -> MulticlassProblem:
+    X: Any, y: Any, weights: Any, shape: tuple[int, int], classes: Any, factors: FloatArray,
+    shared: Shared,
+) -> MulticlassProblem:  # fmt: skip
     """The rows of a chunk as they stay on a worker."""
+    _require_shape(X, shape, "X")
+    _require_shape(y, shape[:1], "y")
+    _require_shape(weights, shape[:1], "sample_weight")
     if not np.isfinite(X.data if sp.issparse(X) else X).all():
         raise ValueError("X must be finite, got NaN or infinity")
     labels = np.searchsorted(classes, y)

@@ -299,7 +299,7 @@ class MulticlassSVC(MulticlassScores, ClassifierDisplay, ClassifierMixin, BaseEs
         self.gap_ = self.objective_ - self.dual_objective_
         self.relative_gap_ = self.gap_ / self.objective_ if self.objective_ > 0 else 0.0
         self.status_ = outcome.status
-        self.n_iter_ = max(outcome.n_iter, 1)
+        self.n_iter_ = outcome.n_iter
         self.trace_ = outcome.trace
 
     def _read_machine(self, problem: Problem, solver: Any, used: Any, X: Any) -> None:

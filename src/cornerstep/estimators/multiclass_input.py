@@ -13,7 +13,7 @@ from cornerstep.estimators.kernels import KERNELS
 from cornerstep.losses import Loss, make_loss
 from cornerstep.problems.digests import of_arrays
 from cornerstep.problems.multiclass import MulticlassProblem
-from cornerstep.problems.partitions import Shared, SpreadProblem
+from cornerstep.problems.partitions import SpreadProblem
 
 SOLVERS = ("auto", "block", "envelope", "fw-corrective", "fw", "fw-open-loop", "projected-gradient")
 
@@ -72,7 +72,6 @@ def checkpoint_signature(problem: Any, solver: str) -> dict[str, Any]:
         "classes": shared.n_classes,
         "loss": [bool(loss.whole), *loss.rho.tolist()],
         "smoothing": shared.smoothing,
-        "constant": shared.constant if isinstance(shared, Shared) else None,
         "training data": f"{rows.digest():016x}",
         "costs": None if loss.costs is None else of_arrays({"costs": loss.costs}),
     }

@@ -49,8 +49,7 @@ def train(clf: Any, problem: Problem) -> tuple[Any, Outcome, Any]:
             )
     try:
         if clf.checkpoint is not None:
-            named = clf.solver if isinstance(problem, SpreadProblem) else name
-            keeper = Checkpoint(clf.checkpoint, solver, checkpoint_signature(problem, named))
+            keeper = Checkpoint(clf.checkpoint, solver, checkpoint_signature(problem, name))
         with _threads_for(problem):
             outcome = run(
                 solver,

@@ -338,7 +338,7 @@ class ReducedHullSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
         machines = [each.machine for each in trained]
         runs = [each.training for each in trained]
         self.n_kernel_evaluations_ = sum(run.evaluations for run in runs)
-        self.n_iter_ = np.array([max(run.n_iter, 1) for run in runs], dtype=np.int32)
+        self.n_iter_ = np.array([run.n_iter for run in runs], dtype=np.int32)
         alone = m == 2
         for name in ("C", "nu", "K", "margin"):
             values = np.array([getattr(machine, name) for machine in machines])

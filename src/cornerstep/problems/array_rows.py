@@ -48,6 +48,7 @@ from cornerstep.problems.rounding import Reach, Rounding, check_scales
 from cornerstep.problems.sources import NOTHING, Made, Source, blend, later, made_by
 from cornerstep.vectors import FloatArray
 
+_LARGEST, _WIDE = 2.0**10, 1e30  # weights that float16 holds; a type that holds all is as wide
 _TOGETHER = 2**25  # entries of arrays that are stacked for one product
 _ENTRIES, _ENTRIES_ON_GPU = 2**20, 2**26  # scores held at a time
 
@@ -93,11 +94,25 @@ class ArrayExamples:
         rows = self.data[block, :]
         if not self.quick and is_short(rows):
             rows = self.xp.astype(rows, self.xp.float32)
-        weights = self.xp.astype(image[:, : self.features], rows.dtype, copy=False)
+        weights, unit = image[:, : self.features], self._unit(rows, image)
+        if unit is not None:
+            weights = weights / unit
+        weights = self.xp.astype(weights, rows.dtype, copy=False)
         bias = self.constant * image[:, self.features] if self.constant else None
         if shift is not None:
             bias = shift if bias is None else bias + shift
-        return product(rows, self.xp.permute_dims(weights, (1, 0)), bias)
+        across = self.xp.permute_dims(weights, (1, 0))
+        if unit is None:
+            return product(rows, across, bias)
+        out = product(rows, across) * self.xp.astype(unit, self.xp.float32)
+        return out if bias is None else out + self.xp.astype(bias, self.xp.float32)[None, :]
+
+    def _unit(self, rows: Any, image: Any) -> Any:
+        """What weights are divided by so that numbers as small as float16 can hold them."""
+        if not is_short(rows) or float(self.xp.finfo(rows.dtype).max) > _WIDE:
+            return None
+        most = self.xp.max(self.xp.abs(image)) / _LARGEST + 1.0
+        return 2.0 ** self.xp.ceil(self.xp.log2(most))  # nothing is rounded
 
     def short_weights(self, image: Any) -> tuple[Any, Any]:
         """W as products read it, and what that changes the mean of the scores by.
@@ -109,9 +124,10 @@ class ArrayExamples:
         xp = self.xp
         if self._mean is None:
             self._mean = xp.mean(self.data, axis=0, dtype=xp.float64)
-        weights = image[:, : self.features]
-        short = leading(xp.astype(weights, xp.float32), self.data.dtype)
-        short = xp.astype(short, xp.float64)
+        weights, unit = image[:, : self.features], self._unit(self.data, image)
+        inside = weights if unit is None else weights / unit
+        short = leading(xp.astype(inside, xp.float32), self.data.dtype)
+        short = xp.astype(short, xp.float64) * (1.0 if unit is None else unit)
         change = (weights - short) @ self._mean
         return xp.concat([short, image[:, self.features :]], axis=1), change
 

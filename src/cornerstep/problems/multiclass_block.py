@@ -19,6 +19,7 @@ their weights is.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -118,6 +119,7 @@ class BlockAscent:
         self._second_order = SecondOrder(problem)
         self._accelerated: Acceleration | None = None
         self._record = problem.record  # of the sweeps
+        self.expired: Callable[[], bool] = lambda: False  # whether the run is to end: the loop's
 
     @property
     def point(self) -> Any:
@@ -314,7 +316,10 @@ class BlockAscent:
             for _ in range(_STEPS - 1):
                 self._advance()
                 self._sweep(active)
-            self._advance()
+                if self.expired():
+                    break
+            else:
+                self._advance()
         elif self._stage == SECOND_ORDER and self._second_order.is_due():
             # sweeps last: they leave a W that is better for P than a second-order step does
             self.image, self.pool, kind = self._second_order.take(
@@ -343,7 +348,7 @@ class BlockAscent:
         spent, count, self._gain = 0.0, 0, 0.0
         lively = active.copy()  # sweeps shuffle it
         most = self._most_sweeps()
-        while count < most and (count < 2 or spent < _ROUND):
+        while count < most and (count < 2 or spent < _ROUND) and not self.expired():
             gains = self._sweep_once(lively)
             spent += cost * lively.size / active.size
             count += 1
@@ -353,7 +358,8 @@ class BlockAscent:
                 self._enough *= _LESS
                 break
             lively = lively[gains > _STILL * total / lively.size]
-        if lively.size < 0.5 * active.size and self._gain < _POLISH * self._gaps[-1]:
+        few = lively.size < 0.5 * active.size and self._gain < _POLISH * self._gaps[-1]
+        if few and not self.expired():
             # the duals are good, W is not: blocks that rest do not fit it any more
             self._gain += float(self._sweep_once(active).sum())
             spent += cost

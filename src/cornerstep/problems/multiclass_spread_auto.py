@@ -81,7 +81,7 @@ class SpreadAuto:
 
     def resume(self, arrays: dict[str, Any]) -> None:
         """Go on from a snapshot."""
-        if not arrays["corrective"]:
+        if not arrays.get("corrective", False):  # one machine's block ascent does not say
             self._block.resume(arrays)
             return
         self._corrective = CorrectiveDescent(self._block.rows)
