@@ -261,6 +261,7 @@ def _value_error(
     return total + float(sum_error(own, domain.size + 4)) + 4 * EPSILON * abs(value)
 
 
+@np.errstate(over="ignore", invalid="ignore")  # what is not finite is refused, with a reason
 def extragradient(
     saddle: Bilinear,
     primal: Any,

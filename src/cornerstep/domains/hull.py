@@ -104,6 +104,12 @@ class ConvexHull:
             return (t > 0.5 * small).nonzero()[0]
         raise ValueError("x must lie in the convex hull: no decomposition found")
 
+    def forget(self) -> None:
+        """A new run: its answers do not depend on the bases that others left."""
+        for name in ("_face_program", "_step_program"):
+            if name in vars(self):
+                vars(self)[name].forget()
+
     @cached_property
     def _face_program(self) -> LinearProgram:
         count = self.n_atoms

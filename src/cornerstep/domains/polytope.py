@@ -97,6 +97,11 @@ class Polytope:
             raise ValueError("binary_vertices needs lower = 0, upper = 1 and no A_ub")
         self.grid = 1.0 if binary_vertices else None
 
+    def forget(self) -> None:
+        """A new run: its answers do not depend on the bases that others left."""
+        self._program.forget()
+        self._face.forget()
+
     def __repr__(self) -> str:
         return f"Polytope({self.b_ub.size} + {self.b_eq.size} rows, size={self.size})"
 

@@ -35,6 +35,12 @@ class Product:
         ]
         self.size = int(ends[-1])
 
+    def forget(self) -> None:
+        """A new run, for those factors that remember earlier ones."""
+        for _, domain in self.blocks:
+            if has_oracle(domain, "forget"):
+                domain.forget()
+
     def __repr__(self) -> str:
         return f"Product({[domain for _, domain in self.blocks]!r})"
 

@@ -35,6 +35,7 @@ METHODS: dict[str, type[Method]] = {
 }  # fmt: skip
 
 
+@np.errstate(over="ignore", invalid="ignore")  # what is not finite is refused, with a reason
 def minimize(
     objective: Objective,
     domain: Any,
@@ -99,6 +100,8 @@ def minimize(
     """
     stopping = Stopping(tol, rtol, max_iter, time_limit)
     _require_domain(objective, domain)
+    if has_oracle(domain, "forget"):
+        domain.forget()
     rule = _method(method, domain)
     step_rule = _step(step, rule)
     start = _starting_point(x0, domain)

@@ -99,7 +99,8 @@ class Memory:
 
     def take(self) -> None:
         """Stay where the last look was; a pair more, if the gradient grew on the way."""
-        if self._here is not None and self._bent[self._free, self._free] > 0.0:
+        grown = min(of[self._free, self._free] for of in (self._bent, self._scaled))
+        if self._here is not None and grown > 0.0:
             self._order = [*self._order[-self.limit + 1 :], self._free]
             self._free = next(k for k in range(self.limit + 1) if k not in self._order)
         self._here = self._there
