@@ -20,6 +20,7 @@ _DENSE = 8  # products with a sparse factor pay if it has this many times fewer 
 _LARGE = 2**20  # entries; fewer fit into caches
 _ROWS = 4096  # rows converted to float64 at a time
 _LEAST_ROWS = 128  # of a part of an image, so that the parts are worth a call
+_CACHED = 2**16  # entries that stay in a cache
 _NO_POINTERS = np.empty(0, dtype=np.int32)
 
 
@@ -115,10 +116,11 @@ class Examples:
     def absolute_sums(self, block: slice, weights: FloatArray) -> FloatArray:
         """``sum_i weight_i |x_i|`` over the examples of ``block``."""
         out = np.zeros(self.size)
-        for start in range(block.start, block.stop, _ROWS):
-            some = slice(start, min(start + _ROWS, block.stop))
-            rows = abs(self.data[some].astype(np.float64))
-            out += rows.T @ weights[some.start - block.start : some.stop - block.start]
+        step = max(1, _CACHED // self.size)
+        for start in range(block.start, block.stop, step):
+            some = slice(start, min(start + step, block.stop))
+            rows = abs(self.data[some].astype(np.float64, copy=False))
+            out += weights[some.start - block.start : some.stop - block.start] @ rows
         return out
 
     def empty_image(self, n_classes: int) -> FloatArray:
