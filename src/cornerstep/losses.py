@@ -152,7 +152,13 @@ class Loss:
 
     def _values(self, scores: FloatArray, labels: IntArray) -> FloatArray:
         self.check(scores.shape[1], labels.size)
-        _, largest = self._top(self._margins(scores, labels))
+        return self.of_margins(self._margins(scores, labels), labels)
+
+    def of_margins(self, z: FloatArray, labels: IntArray, smoothing: float = 0.0) -> FloatArray:
+        """``Phi``, or its envelope, of each row of margins ``z = s - s_y + Delta``."""
+        if smoothing:
+            return self._envelopes_of(z, labels, smoothing)[0]
+        _, largest = self._top(z)
         return (self._weights(largest) * largest).sum(axis=1)
 
     def _subgradients(self, scores: FloatArray, labels: IntArray) -> FloatArray:
@@ -203,7 +209,12 @@ class Loss:
         if not 0 < smoothing < np.inf:
             raise ValueError(f"smoothing must be positive and finite, got {smoothing!r}")
         self.check(scores.shape[1], labels.size)
-        z = self._margins(scores, labels)  # alpha sums to 0, so that s + Delta may be shifted
+        return self._envelopes_of(self._margins(scores, labels), labels, smoothing)
+
+    def _envelopes_of(
+        self, z: FloatArray, labels: IntArray, smoothing: float
+    ) -> tuple[FloatArray, FloatArray]:
+        # alpha sums to 0, so that s + Delta may be shifted
         alpha = self._projections(-z / smoothing, labels)
         value = -(alpha * z).sum(axis=1) - 0.5 * smoothing * (alpha**2).sum(axis=1)
         return value, alpha

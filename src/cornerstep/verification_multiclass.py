@@ -18,6 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from cornerstep.estimators.kernels import Kernel, gamma_value
 from cornerstep.estimators.multiclass_input import given_loss
+from cornerstep.losses import Loss
 from cornerstep.problems.examples import Examples
 from cornerstep.problems.rounding import Reach
 from cornerstep.streaming import Rows
@@ -26,6 +27,7 @@ from cornerstep.verification_claims import CLOSE, Recomputed
 
 FEASIBLE = 1e-6  # by how much dual points may leave their domains
 _BLOCK = 2**21  # entries of a kernel matrix or of scores held at a time
+_COUNTS = 0.05  # share of the gap that rounding may be before twice the digits are taken
 _ROUNDS = 10_000  # of a run that finds a bound anew
 
 
@@ -75,6 +77,10 @@ def multiclass(
     costs = float(scales[used] @ loss.rows(used).largest_deltas(labels[used]))
     reach = Reach(state.features, costs, float(loss.rho.sum()), state.longest, state.summed)
     off = reach.of_value(state.peaks, state.primal)
+    if off > _COUNTS * clf.gap_ and hasattr(clf, "coef_"):
+        losses = _doubled_losses(clf, X, labels, scales, loss)
+        value = 0.5 * state.primal + losses
+        off = reach.of_doubled(state.peaks, state.primal, losses, 0.0)
     if dual is None:
         bound, reached = _bound_anew(clf, X, labels, weights)
         how = "a dual point found by a run from zero"
@@ -155,9 +161,8 @@ _Parts = Iterator[tuple[IntArray, FloatArray, FloatArray | None]]
 
 
 def _linear_parts(clf: Any, X: Any, scales: FloatArray, dual: Any, state: _Sizes) -> _Parts:
-    two, constant = clf.classes_.size == 2, clf._constant()
-    W = np.vstack([-clf.coef_, clf.coef_]) / 2 if two else clf.coef_
-    b = np.concatenate([-clf.intercept_, clf.intercept_]) / 2 if two else clf.intercept_
+    constant = clf._constant()
+    W, b = _weights(clf)
     state.primal = float((W**2).sum())
     if constant:
         state.primal += float((b**2).sum()) / constant
@@ -182,6 +187,33 @@ def _linear_parts(clf: Any, X: Any, scales: FloatArray, dual: Any, state: _Sizes
     state.peaks = np.append(np.abs(W).max(axis=0), own_weight)
     state.dual_peaks = np.append(np.abs(image).max(axis=1), root * np.abs(sums).max())
     state.longest, state.summed = d + 2, state.summed + blocks
+
+
+def _weights(clf: Any) -> tuple[FloatArray, FloatArray]:
+    """W and the intercepts, one row and one number per class."""
+    if clf.classes_.size > 2:
+        return clf.coef_, clf.intercept_
+    return np.vstack([-clf.coef_, clf.coef_]) / 2, np.concatenate(
+        [-clf.intercept_, clf.intercept_]
+    ) / 2
+
+
+def _doubled_losses(clf: Any, X: Any, labels: IntArray, scales: FloatArray, loss: Loss) -> float:
+    """``sum_i s_i Phi_mu`` from margins with twice the digits."""
+    from cornerstep.kernels.doubled import margins
+
+    weights = np.ascontiguousarray(np.column_stack(_weights(clf)))
+    total = 0.0
+    for start, block in _read_blocks(X, weights.shape[0]):
+        rows = start + np.flatnonzero(scales[start : start + block.shape[0]] > 0)
+        data = block[rows - start]
+        data = data.toarray() if sp.issparse(data) else data
+        data = np.column_stack([data.astype(np.float64), np.ones(rows.size)])
+        there = loss.rows(rows)
+        z = there.deltas(labels[rows], weights.shape[0])
+        margins(np.ascontiguousarray(data), weights, labels[rows], z)
+        total += float(scales[rows] @ there.of_margins(z, labels[rows], float(clf.smoothing)))
+    return total
 
 
 def _read_blocks(X: Any, m: int) -> Iterator[tuple[int, Any]]:

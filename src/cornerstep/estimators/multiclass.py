@@ -252,6 +252,7 @@ class MulticlassSVC(MulticlassScores, ClassifierDisplay, ClassifierMixin, BaseEs
             given_loss(self, labels.size).rows(used),
             self.C * weights[used],
             self.smoothing,
+            self.intercept_scaling if self.fit_intercept else 0.0,
         )
         return problem, used, X
 

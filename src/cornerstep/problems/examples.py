@@ -123,6 +123,12 @@ class Examples:
             out += weights[some.start - block.start : some.stop - block.start] @ rows
         return out
 
+    def dense(self, block: slice) -> FloatArray:
+        """The examples of ``block`` in float64, not sparse."""
+        rows = self.data[block]
+        rows = rows.toarray() if self.sparse else rows
+        return np.require(rows, np.float64, ["C", "W"])
+
     def empty_image(self, n_classes: int) -> FloatArray:
         """The image of no coefficients."""
         return np.zeros((self.size, n_classes) if self.sparse else (n_classes, self.size))
@@ -262,6 +268,10 @@ class KernelExamples:
         return self.n
 
     summed = longest  # roundings of an entry of an image
+
+    def dense(self, block: slice) -> FloatArray:
+        """Rows of the kernel matrix."""
+        return self.data[block]
 
     def absolute_sums(self, block: slice, weights: FloatArray) -> FloatArray:
         """``sum_i weight_i |k(x_i, x_l)|`` over the examples of ``block``."""

@@ -20,6 +20,8 @@ from cornerstep.problems.rounding import Reach, check_scales
 from cornerstep.vectors import FloatArray, IntArray
 
 _BLOCK_ENTRIES = 2**19  # scores held at a time
+_COUNTS = 0.05  # share of a gap that rounding may be before twice the digits are worth their time,
+_DOUBLED = 2**32  # which is some nanoseconds for each of at most so many products
 
 
 class MulticlassProblem:
@@ -36,6 +38,8 @@ class MulticlassProblem:
         ``s_i = C weight_i``; examples of scale 0 play no part.
     smoothing : float
         mu; 0 for the loss itself.
+    constant : float
+        The last feature, where it is a constant: its weight is given out times this.
     """
 
     def __init__(
@@ -46,6 +50,7 @@ class MulticlassProblem:
         loss: Loss,
         scales: FloatArray,
         smoothing: float = 0.0,
+        constant: float = 0.0,
     ) -> None:
         loss.check(n_classes, examples.n)
         self.examples = examples
@@ -54,7 +59,7 @@ class MulticlassProblem:
         self.loss = loss
         self.scales = np.require(scales, dtype=np.float64, requirements=["C", "W"])
         check_scales(float(self.scales.min(initial=np.inf)))
-        self.smoothing = float(smoothing)
+        self.smoothing, self.constant = float(smoothing), float(constant)
 
     @cached_property
     def record(self) -> tuple[Any, ...]:
@@ -120,6 +125,53 @@ class MulticlassProblem:
             float(self.block_losses(block, self.examples.scores(block, image, exact=True)).sum())
             for block in self.blocks()
         )
+
+    def dual_reach(self, coefficients: Any) -> Reach:
+        """The same for D of dual points with these coefficients: less than the scales allow."""
+        sums = np.asarray(abs(coefficients).sum(axis=1)).ravel() / (2.0 * self.reach.total)
+        features = np.zeros(self.examples.size)
+        for block in self.blocks():
+            if sums[block].any():
+                features += self.examples.absolute_sums(block, sums[block])
+        return self.reach._replace(features=features, summed=self.examples.summed)
+
+    def value(
+        self, losses: float, image: FloatArray, square: float, most: FloatArray, bound: float
+    ) -> tuple[float, float]:
+        """P of the weights with this image, and a bound of its rounding.
+
+        Parameters
+        ----------
+        losses : float
+            ``sum_i s_i Phi_mu`` there, in float64.
+        image : array
+        square : float
+            ``|W|²``.
+        most : array
+            The peaks of the weights.
+        bound : float
+            What P is compared with: where rounding is a part of the difference that counts, the
+            margins are computed with twice the digits.
+        """
+        value = losses + 0.5 * square
+        off = self.reach.of_value(most, square)
+        entries = self.examples.n * self.examples.size * self.n_classes
+        if self.examples.kernel or off <= _COUNTS * abs(value - bound) or entries > _DOUBLED:
+            return value, off
+        losses = self._doubled_losses(image)
+        return losses + 0.5 * square, self.reach.of_doubled(most, square, losses, self.constant)
+
+    def _doubled_losses(self, image: FloatArray) -> float:
+        from cornerstep.kernels.doubled import margins
+
+        weights = np.ascontiguousarray(image.T if self.examples.sparse else image)
+        total = 0.0
+        for block in self.blocks():
+            labels, loss = self.labels[block], self.loss.rows(block)
+            z = loss.deltas(labels, self.n_classes)
+            margins(self.examples.dense(block), weights, labels, z)
+            total += float(self.scales[block] @ loss.of_margins(z, labels, self.smoothing))
+        return total
 
 
 def check_duals(pool: tuple[Any, ...], labels: IntArray, n_classes: int, loss: Loss) -> None:

@@ -389,33 +389,34 @@ class BlockAscent:
 
     def certify(self, point: Any) -> Look:
         """The dual from the coefficients, the primal of the best W from the data, in float64."""
-        problem = self.problem
-        own = problem.examples.image(self.coefficients())
+        problem, examples = self.problem, self.problem.examples
+        coefficients = self.coefficients()
+        own = examples.image(coefficients)
         self.best_dual = dual_value(problem, own, self._best_duals)
+        linear = self.best_dual + 0.5 * squared_norm(problem, own, self._best_duals)
         if not self._accelerated:
             self.image, self.pool, self._kept = own, self._best_duals, None
-        best = self.best_image
-        if problem.examples.kernel:
-            same = self.best_pool is self.pool
-            best = own.copy() if same else problem.examples.image(self.weights_coefficients())
-        square = squared_norm(problem, best, self.best_pool)
-        self.best_image, self.best_value = best, self._losses(best) + 0.5 * square
-        linear = self.best_dual + 0.5 * squared_norm(problem, own, self._best_duals)
-        return self._look(self._rounding(best, square, own, linear))
-
-    def _rounding(
-        self, best: FloatArray, square: float, own: FloatArray, linear: float
-    ) -> Rounding:
-        """Of P at the weights of ``best``, and of D of dual points with the image ``own``."""
-        examples, reach = self.problem.examples, self.problem.reach
+        best = weights = self.best_image
         if examples.kernel:
-            best = self.weights_coefficients().toarray().T
-            own = self.coefficients().toarray().T
-        reach = reach._replace(summed=examples.summed)
-        return Rounding(
-            reach.of_value(peaks(best, examples.sparse), square),
-            reach.of_bound(peaks(own, examples.sparse), linear),
+            same = self.best_pool is self.pool
+            best = own.copy() if same else examples.image(self.weights_coefficients())
+            weights, own = self.weights_coefficients().toarray().T, coefficients.toarray().T
+        elif problem.n_classes == 2:
+            best = weights = _halves(best, examples.sparse)
+        square = squared_norm(problem, best, self.best_pool)
+        self.best_image = best
+        self.best_value, off = problem.value(
+            self._losses(best), best, square, peaks(weights, examples.sparse), self.best_dual
         )
+        reach = problem.dual_reach(coefficients)
+        return self._look(Rounding(off, reach.of_bound(peaks(own, examples.sparse), linear)))
+
+
+def _halves(image: FloatArray, sparse: bool) -> FloatArray:
+    """The weights of two classes whose difference, all that is given out, is not rounded."""
+    first, second = image.T if sparse else image
+    half = 0.5 * (second - first)
+    return np.stack([-half, half], axis=1 if sparse else 0)
 
 
 def _longer(square: float, losses: FloatArray, slopes: FloatArray) -> tuple[float, float]:

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cornerstep.optimiser.loop import Look
-from cornerstep.rounding import sum_error
+from cornerstep.rounding import EPSILON, gamma, sum_error
 from cornerstep.vectors import FloatArray
 
 _UP = 1.0 + 2.0**-40  # the bound is rounded itself
@@ -56,6 +56,20 @@ class Reach(NamedTuple):
     def of_value(self, peaks: FloatArray, square: float) -> float:
         """A bound of the rounding of P at weights with these peaks, ``|W|²`` being ``square``."""
         return self._rounding(self._terms(peaks) + self.total * self.costs + square, 0)
+
+    def of_doubled(self, peaks: FloatArray, square: float, losses: float, constant: float) -> float:
+        """The same where margins have twice the digits (:mod:`cornerstep.kernels.doubled`).
+
+        They are rounded once, and so is the weight of a last feature that is a constant other than
+        a power of 2, when it is given out times that.
+        """
+        terms = self._terms(peaks)
+        out = self._rounding(losses + square, 0) + self._rounding(
+            gamma(self.longest + 4) * terms, 0
+        )
+        if math.frexp(constant)[0] not in (0.0, 0.5):
+            out += 4.0 * EPSILON * self.total * float(self.features[-1] * peaks[-1])
+        return out
 
     def of_bound(self, peaks: FloatArray, linear: float, steps: int = 0) -> float:
         """The same of D.
