@@ -51,8 +51,9 @@ class Kernel:
         out, to the rounding of the matrix.  The sigmoid kernel hardly ever is: it gets what it
         lacks, so that an example is a little more like itself than the kernel says.
         """
-        matrix = self(X, X)
-        if self._is_positive:
+        with np.errstate(over="ignore", invalid="ignore"):
+            matrix = self(X, X)
+        if self._is_positive and np.isfinite(matrix).all():
             return matrix, 0.0
         n = X.shape[0]
         if matrix.shape != (n, n) or matrix.dtype.kind not in "iuf":
@@ -61,7 +62,10 @@ class Kernel:
                 f"examples, got shape {matrix.shape} of {matrix.dtype}"
             )
         if not np.isfinite(matrix).all():
-            raise ValueError(f"kernel={self.name!r} must give finite numbers, got NaN or infinity")
+            raise ValueError(
+                f"kernel={self.name!r} must give finite numbers, got NaN or infinity: scale X, or "
+                "take other parameters of the kernel"
+            )
         size = float(np.abs(matrix).max()) or 1.0
         precision = float(np.finfo(np.result_type(matrix.dtype, np.float32)).eps)
         away = float(np.abs(matrix - matrix.T).max())

@@ -66,9 +66,12 @@ class ArrayLoss:
         return scores - own + deltas
 
     def corners(self, scores: Any, labels: Any, deltas: Any) -> tuple[Any, Any, Any]:
-        """``Phi``, ``<Delta, beta>`` and the vertex ``(1'beta) e_y - beta`` of each row."""
+        """``Phi``, ``<Delta, beta>`` and the vertex ``(1'beta) e_y - beta`` of each row.
+
+        The first in the precision of the scores; what proves a bound, with Delta, in float64.
+        """
         xp = self.xp
-        z = self.margins(scores, labels, deltas)
+        z = self.margins(scores, labels, xp.astype(deltas, scores.dtype, copy=False))
         order = xp.argsort(z, axis=1, descending=True, stable=True)[:, : len(self.weights)]
         largest = xp.take_along_axis(z, order, axis=1)
         rho = xp.astype(self.rho, z.dtype)[None, :]
@@ -78,7 +81,7 @@ class ArrayLoss:
         else:
             losses = xp.sum(rho * xp.clip(largest, 0.0, None), axis=1)
             earns = (largest > 0) & (order != labels[:, None])
-        earned = xp.where(earns, rho, 0.0)
+        earned = xp.where(earns, self.rho[None, :], 0.0)
         linear = xp.sum(earned * xp.take_along_axis(deltas, order, axis=1), axis=1)
         columns = xp.arange(scores.shape[1], device=self.device)[None, :]
         point = xp.where(columns == labels[:, None], xp.sum(earned, axis=1)[:, None], 0.0)

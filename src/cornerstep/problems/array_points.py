@@ -146,12 +146,11 @@ def _by_arrays(problem: ArrayProblem) -> Corners:
 
     def find(block: slice, scores: Any, products: Any, probed: Any) -> tuple[Any, Any, Any, Any]:
         labels, scales = problem.labels[block], problem.scales[block]
-        deltas = losses.deltas(block, labels, scores.dtype)
+        deltas = losses.deltas(block, labels, xp.float64)
         values, linear, points = losses.corners(scores, labels, deltas)
-        points = xp.astype(points, xp.float64)
         coefficients = (scales / problem.unit)[:, None] * points
         sums = xp.permute_dims(scales[:, None] * points, (1, 0)) @ products
-        values, linear = xp.astype(values, xp.float64), xp.astype(linear, xp.float64)
+        values = xp.astype(values, xp.float64)
         return scales * values, scales * linear, coefficients, probed + sums
 
     return find
