@@ -176,6 +176,7 @@ def certificate(model: Any) -> Certificate:
             model.bound_is_exact_,
         )  # fmt: skip
     values, gaps = np.atleast_1d(model.objective_), np.atleast_1d(model.gap_)
+    bounds = np.atleast_1d(getattr(model, "dual_objective_", values - gaps))
     absolute = hasattr(model, "rtol")
     target = f"{'gap' if absolute else 'relative gap'} <= {model.tol:g}"
     if absolute and model.rtol:
@@ -183,6 +184,6 @@ def certificate(model: Any) -> Certificate:
     share = model.rtol if absolute else model.tol
     allowed = np.maximum(model.tol if absolute else 0.0, share * np.abs(values))
     return Certificate(
-        "objective", machine_names(model), values, values - gaps, statuses, target, allowed,
+        "objective", machine_names(model), values, bounds, statuses, target, allowed,
         seconds, int(np.max(model.n_iter_)),
     )  # fmt: skip

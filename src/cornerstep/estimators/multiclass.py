@@ -295,9 +295,8 @@ class MulticlassSVC(MulticlassScores, ClassifierDisplay, ClassifierMixin, BaseEs
     def _read_off(self, outcome: Outcome) -> None:
         self.objective_ = outcome.look.value
         # not the best bound seen on the way: sweeps may have read rounded data
-        bound = outcome.look.value - outcome.look.gap
-        self.dual_objective_ = max(float(np.nextafter(bound, -np.inf)), 0.0)
-        self.gap_ = self.objective_ - self.dual_objective_
+        self.dual_objective_ = outcome.look.bound
+        self.gap_ = outcome.look.gap
         self.relative_gap_ = self.gap_ / self.objective_ if self.objective_ > 0 else 0.0
         self.status_ = outcome.status
         self.n_iter_ = outcome.n_iter

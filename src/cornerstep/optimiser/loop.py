@@ -35,6 +35,7 @@ class Look(NamedTuple):
     certified: bool = True
     extra: tuple[Any, ...] = ()
     rounding: float = 0.0
+    bound: float = math.nan  # where it is known to more digits than ``value - gap`` has
 
     def is_final(self, target: float) -> bool:
         """Whether the gap is within the target, or half of it is rounding."""

@@ -127,6 +127,9 @@ class BatchDescent:
         for name, like in (shapes | {"linear": 0.0, "losses": 0.0}).items():
             if np.shape(arrays[name]) != np.shape(like) or not np.isfinite(arrays[name]).all():
                 raise ValueError(f"its {name} is not of these examples and classes")
+        alpha = arrays["alpha"]
+        if np.shape(alpha) != np.shape(nothing.alpha) or not np.isfinite(alpha).all():
+            raise ValueError("its alpha is not of these examples and classes")
         losses, claimed = self.rows.losses(arrays["image"]), float(arrays["losses"])
         if not math.isclose(losses, claimed, rel_tol=1e-9):
             raise ValueError(f"the losses at its weights are {losses:.9g}, not {claimed:.9g}")

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cornerstep.optimiser.loop import Look
-from cornerstep.rounding import EPSILON, gamma, sum_error
+from cornerstep.rounding import EPSILON, gamma, norm, sum_error
 from cornerstep.vectors import FloatArray
 
 _UP = 1.0 + 2.0**-40  # the bound is rounded itself
@@ -74,6 +74,9 @@ class Reach(NamedTuple):
     def of_bound(self, peaks: FloatArray, linear: float, steps: int = 0) -> float:
         """The same of D.
 
+        If ``W(A)`` is off by E, ``|W(A)|²`` is by ``2 <W, E> + |E|²``: where much cancels, the
+        second is not the smaller.
+
         Parameters
         ----------
         peaks : array of shape (d,)
@@ -83,8 +86,10 @@ class Reach(NamedTuple):
         steps : int
             By which ``W(A)`` has been carried along.
         """
-        terms = self._terms(peaks)
-        return self._rounding(terms + abs(linear), self.summed + 4 * steps) + _OUTSIDE * abs(linear)
+        steps = self.summed + 4 * steps
+        error = gamma(self.longest + _OTHERS + steps) * 2.0 * self.total * norm(self.features)
+        first = self._rounding(self._terms(peaks) + abs(linear), steps)
+        return first + 0.5 * error**2 + _OUTSIDE * abs(linear)
 
     def _terms(self, peaks: FloatArray) -> float:
         with np.errstate(over="ignore", invalid="ignore"):
@@ -109,17 +114,19 @@ def certified(value: float, bound: float, rounding: Rounding, extra: tuple[Any, 
     Losses are no less than 0, and so is the optimum.
     """
     most, least = value + rounding.value, max(bound - rounding.bound, 0.0)
-    gap = max(most - least, 0.0)
-    return Look(most, gap, extra=extra, rounding=min(rounding.value + rounding.bound, gap))
+    least = min(least, most)
+    gap = math.nextafter(most - least, math.inf)
+    off = min(rounding.value + rounding.bound, gap)
+    return Look(most, gap, extra=extra, rounding=off, bound=least)
 
 
 def check_size(reach: Reach) -> None:
     """Complain about numbers that float64 cannot work with: ``|W|²`` of a dual point overflows."""
     with np.errstate(over="ignore"):
-        norm = 2.0 * reach.total * float(np.linalg.norm(reach.features))
-    if not norm < _LARGEST:
+        size = 2.0 * reach.total * norm(reach.features)
+    if not size < _LARGEST:
         raise ValueError(
-            f"X times C and the weights must stay below {_LARGEST:g} in all, got {norm:.2g}: "
+            f"X times C and the weights must stay below {_LARGEST:g} in all, got {size:.2g}: "
             "scale X, or make C smaller"
         )
 
