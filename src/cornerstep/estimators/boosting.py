@@ -339,9 +339,9 @@ class SoftMarginBoostingClassifier(
         weights: FloatArray,
         starts: list[Any],
     ) -> list[Machine]:
-        """Train the machines within one time limit.
+        """Train the machines within one time limit, of which each gets its share.
 
-        Ctrl-C ends all of them: those to come get the first hypothesis that they find.
+        Ctrl-C ends all of them: those to come give one answer for all.
         """
         begin = time.perf_counter()
         machines: list[Machine] = []
@@ -350,8 +350,8 @@ class SoftMarginBoostingClassifier(
             positive = labels == (1 if len(builds) == 1 else k)
             signs = np.where(positive, 1.0, -1.0)
             left = self.time_limit
-            if left is not None and machines:
-                left = max(left - (time.perf_counter() - begin), 0.0)
+            if left is not None:
+                left = max(left - (time.perf_counter() - begin), 0.0) / (len(builds) - k)
             if not interrupted:
                 try:
                     machines.append(recipe.train(build, X, signs, weights, left, start))
@@ -359,8 +359,7 @@ class SoftMarginBoostingClassifier(
                     continue
                 except KeyboardInterrupt:  # before the first round
                     interrupted = True
-            machines.append(recipe.train(build, X, signs, weights, 0.0, start))
-            machines[-1].status = Status.INTERRUPTED
+            machines.append(recipe.constant(X, signs, weights))
         return machines
 
     def _feature_importances(

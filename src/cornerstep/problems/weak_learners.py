@@ -32,6 +32,18 @@ _SLIGHT = 1e-3  # of the largest weight: examples below do not count then
 _LARGE = 1 << 22  # elementary operations from which a search is worth several threads
 
 
+class Expired(Exception):
+    """A search has been given up: the time is over, or somebody has pressed Ctrl-C."""
+
+
+def never() -> bool:
+    """What searches ask before a run tells them whom to ask."""
+    return False
+
+
+Start = tuple[Sequence[Any], FloatArray]  # hypotheses and their weights
+
+
 class Answer(NamedTuple):
     """Hypotheses in the order of falling edge, with their margins, one row each."""
 
@@ -42,15 +54,22 @@ class Answer(NamedTuple):
 
 
 class WeakLearner(Protocol):
-    """What boosting asks of a weak learner."""
+    """What boosting asks of a weak learner.
+
+    Long searches ask ``expired`` on the way, and raise :class:`Expired` when it says so.
+    """
 
     exact: bool  # whether the answer's edge is the largest of the whole class
+    expired: Callable[[], bool]
 
     def query(self, distribution: FloatArray) -> Answer:
         """The hypothesis of largest edge under ``distribution``, and others."""
 
     def propose(self, distribution: FloatArray) -> Answer:
         """Hypotheses of large edge, where that is cheaper than the largest."""
+
+    def adopt(self, hypotheses: Sequence[Any], weights: FloatArray) -> Start | None:
+        """An ensemble to start from, as one of this learner's hypotheses; None: it has no such."""
 
     def margins(self, hypotheses: Sequence[Any]) -> FloatArray:
         """``y_i h(x_i)`` recomputed from the data, one row a hypothesis."""
@@ -131,6 +150,7 @@ class TreeLearner:
     ) -> None:
         self.X, self.labels, self.binning, self.max_depth = X, labels, binning, max_depth
         self.exact = max_depth <= 2
+        self.expired = never
         self._bins = binning.transform(X)
         self._columns = np.ascontiguousarray(self._bins.T)
         n_bins = binning.n_bins
@@ -176,6 +196,8 @@ class TreeLearner:
     def _search(self, signed: FloatArray, depth: int) -> tuple[FloatArray, IntArray, FloatArray]:
         """Edges, nodes and leaves of a tree of depth 1 or 2 for every root; the best is exact."""
         n_bins = self.binning.n_bins
+        if self.expired():
+            raise Expired
         if depth == 1:
             return kernels.best_stumps(self._bins, n_bins, signed)
         beyond = kernels.balances(self._cells, n_bins, signed)
@@ -228,12 +250,20 @@ class TreeLearner:
         return self._merged[number]
 
     def _by_roots(self, search: Callable[[int, int], Any]) -> list[Any]:
-        """``search(first, last)`` over the root features, in threads if it is worth it."""
-        bounds = np.linspace(0, self.binning.n_bins.size, self._threads + 1).astype(int).tolist()
+        """``search(first, last)`` over the root features; one by one, in threads, if it is long."""
+        n_roots = self.binning.n_bins.size
+        if not self._large:
+            return [search(0, n_roots)]
+
+        def one(root: int) -> Any:
+            if self.expired():
+                raise Expired
+            return search(root, root + 1)
+
         if self._threads == 1:
-            return [search(*bounds)]
+            return [one(root) for root in range(n_roots)]
         with ThreadPoolExecutor(self._threads) as pool:
-            return list(pool.map(search, bounds[:-1], bounds[1:]))
+            return list(pool.map(one, range(n_roots)))
 
     def _deepen(
         self, nodes: IntArray, leaves: FloatArray, signed: FloatArray, depth: int
@@ -261,6 +291,9 @@ class TreeLearner:
                 start = 4 * n - 1 + leaf * n
                 heap[start : start + n] = part[n - 1 : 2 * n - 1]
         return heap, values
+
+    def adopt(self, hypotheses: Sequence[Any], weights: FloatArray) -> Start | None:
+        return self.binning.adopt(hypotheses, weights, self.max_depth)
 
     def margins(self, hypotheses: Sequence[Any]) -> FloatArray:
         return evaluate(hypotheses, self.X) * self.labels
@@ -316,10 +349,13 @@ class ClassifierLearner:
         self, estimator: Any, X: FloatArray, labels: FloatArray, rng: np.random.RandomState
     ) -> None:
         self.estimator, self.X, self.labels, self._rng = estimator, X, labels, rng
+        self.expired = never
 
     def query(self, distribution: FloatArray) -> Answer:
         from sklearn.base import clone
 
+        if self.expired():
+            raise Expired
         copy = clone(self.estimator)
         if "random_state" in copy.get_params():
             copy.set_params(random_state=self._rng.randint(np.iinfo(np.int32).max))
@@ -334,6 +370,9 @@ class ClassifierLearner:
         return Answer(float(edges[order[0]]), [votes[k] for k in order], margins[order])
 
     propose = query
+
+    def adopt(self, hypotheses: Sequence[Any], weights: FloatArray) -> Start | None:
+        return hypotheses, weights
 
     def margins(self, hypotheses: Sequence[Any]) -> FloatArray:
         return evaluate(hypotheses, self.X) * self.labels
@@ -365,6 +404,7 @@ class FiniteLearner:
         self.hypotheses = list(range(len(matrix))) if hypotheses is None else list(hypotheses)
         self._row = {id(h): k for k, h in enumerate(self.hypotheses)}
         self.n_answers = n_answers
+        self.expired = never
 
     def query(self, distribution: FloatArray) -> Answer:
         edges = self.matrix @ distribution
@@ -373,6 +413,9 @@ class FiniteLearner:
         return Answer(float(edges[order[0]]), chosen, self.matrix[order])
 
     propose = query
+
+    def adopt(self, hypotheses: Sequence[Any], weights: FloatArray) -> Start | None:
+        return None if any(id(h) not in self._row for h in hypotheses) else (hypotheses, weights)
 
     def margins(self, hypotheses: Sequence[Any]) -> FloatArray:
         return self.matrix[[self._row[id(h)] for h in hypotheses]]
