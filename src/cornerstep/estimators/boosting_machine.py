@@ -73,7 +73,9 @@ class Machine:
                 told = getattr(hypothesis.estimator, "feature_importances_", None)
                 if told is None:
                     return None
-                total += weight * told
+                seen = hypothesis.features
+                every = np.arange(total.size) if seen is None else seen
+                np.add.at(total, every, weight * np.asarray(told))
         return total / total.sum() if total.sum() > 0 else total
 
 
@@ -93,6 +95,29 @@ def _gains(
         np.add.at(gains, features[:, level - 1 : 2 * level - 1], weights[:, None] * rise)
         sums, level = joined, level // 2
     return gains
+
+
+def mean_importances(
+    machines: Sequence[Machine], X: FloatArray, labels: IntArray, weights: FloatArray
+) -> FloatArray | None:
+    """The mean of the machines' importances; None if their classifiers tell none.
+
+    Parameters
+    ----------
+    machines : sequence of Machine
+    X : array of shape (n, d)
+    labels, weights : arrays of shape (n,)
+        Numbers of classes; the weights of the examples.
+    """
+    share = weights / weights.sum()
+    total = np.zeros(X.shape[1])
+    for k, machine in enumerate(machines):
+        positive = labels == (1 if len(machines) == 1 else k)
+        part = machine.importances(X, np.where(positive, share, -share))
+        if part is None:
+            return None
+        total += part
+    return total / len(machines)
 
 
 @dataclass
@@ -153,7 +178,6 @@ class Recipe:
             distribution,
             [(number, solver.chosen(best), best.weights) for number, best in solver.stages],
         )
-
 
     def constant(self, X: Any, labels: FloatArray, weights: FloatArray) -> Machine:
         """The machine of a training that was interrupted before it began: one answer for all.

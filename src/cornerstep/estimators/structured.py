@@ -207,6 +207,13 @@ class StructuredSVC(CertifiedDisplay, BaseEstimator):
             )
         with unchanged_on_failure(self):
             self._train(X, y, bags, validation)
+        if self.status_.is_short:
+            warnings.warn(
+                f"{type(self).__name__} stopped at a gap of {self.gap_:.1e}, above "
+                f"tol={self.tol:g}: {self.status_.message}",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
         return self
 
     def _train(self, X: Any, y: Any, bags: tuple[Any, Any], validation: Any) -> None:
@@ -354,15 +361,8 @@ class StructuredSVC(CertifiedDisplay, BaseEstimator):
         self.dual_objective_ = self.objective_ - self.gap_
         self.relative_gap_ = self.gap_ / self.objective_ if self.objective_ > 0 else 0.0
         self.status_ = outcome.status
-        self.n_iter_ = max(outcome.n_iter, 1)
+        self.n_iter_ = outcome.n_iter
         self.trace_ = outcome.trace
-        if self.status_.is_short:
-            warnings.warn(
-                f"StructuredSVC stopped at a gap of {self.gap_:.1e}, above tol={self.tol:g}: "
-                f"{self.status_.message}",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
 
     def _decoded(self, X: Any, w: FloatArray) -> Any:
         """The model's answers, in chunks for several workers."""
@@ -391,6 +391,7 @@ class StructuredSVC(CertifiedDisplay, BaseEstimator):
         list of labelings, or an array where a labeling is one label or a row
         """
         check_is_fitted(self)
+        _at_least_one(X)
         if not hasattr(self.model_, "encode_chains"):  # encoding checks
             self.model_.check(X)
         return self._decoded(X, self.coef_)
@@ -408,6 +409,7 @@ class StructuredSVC(CertifiedDisplay, BaseEstimator):
         float
         """
         check_is_fitted(self)
+        _at_least_one(X)
         _same_count(X, y)
         return self._score(X, y, self.coef_)
 
@@ -421,6 +423,11 @@ def _count(X: Any) -> int:
     if sp.issparse(X) or hasattr(X, "shape"):
         return int(X.shape[0]) if X.ndim else 0
     return len(X)
+
+
+def _at_least_one(X: Any) -> None:
+    if _count(X) == 0:
+        raise ValueError("X must have at least one example, got none")
 
 
 def _same_count(X: Any, y: Any) -> None:

@@ -30,7 +30,7 @@ from cornerstep.problems.passes import moved_note
 from cornerstep.problems.soft_margin import SoftMargin
 from cornerstep.problems.soft_margin_interior import MasterSolution, Start
 from cornerstep.problems.soft_margin_master import Master, Secondary
-from cornerstep.problems.weak_learners import Answer, Expired, WeakLearner
+from cornerstep.problems.weak_learners import Answer, SearchExpiredError, WeakLearner
 from cornerstep.vectors import FloatArray, IntArray, SparseVector
 
 METHODS = ("lpboost", "erlpboost", "cerlpboost", "mlpboost")
@@ -278,10 +278,8 @@ class BoostingSolver:
     # -- the loop's three verbs ------------------------------------------------------------------
 
     def look(self) -> Look:
-        try:
+        with suppress(SearchExpiredError):  # what is known by then counts
             self._look()
-        except Expired:
-            pass  # what is known by now is what counts
         return self._seen(self.g, self.problem.value(self.image), self._numbers.size)
 
     def _look(self) -> None:
@@ -325,7 +323,7 @@ class BoostingSolver:
         self.rounds += 1
         try:
             return self._advance()
-        except Expired:
+        except SearchExpiredError:
             return Move(0.0, "cut short")
 
     def _advance(self) -> Move:
@@ -352,11 +350,10 @@ class BoostingSolver:
         weights = point.weights / point.weights.sum()
         image = self.learner.image(self.chosen(point), weights)
         self.best = Ensemble(point.numbers, weights, image)
-        if self._stages[-1][1] is point:
-            self._stages[-1] = (self._stages[-1][0], self.best)
+        self._stages[-1] = (self._stages[-1][0], self.best)
         self.soft_margin = self.problem.value(image)
         if self._estimate < self.bound:
-            with suppress(Expired):
+            with suppress(SearchExpiredError):
                 self._make_sure()
         if not self.learner.exact:
             self.bound = max(self.bound, self._known_edge(self.witness))
@@ -430,6 +427,8 @@ class BoostingSolver:
         in_use: list[int] = []
         if self.step in ("pairwise", "blended-pairwise"):  # they take weight off them
             in_use = [*self._numbers, *self.pool.numbers[solution.weights > 0]]
+        if not self.learner.exact:  # the bound must hold for them at least
+            in_use += self.best.numbers
         self.pool.age(useful, in_use, patience)
 
     def _second_candidate(self) -> tuple[IntArray, FloatArray, FloatArray]:
@@ -445,7 +444,7 @@ class BoostingSolver:
         self._improved = False
         below = solution.edge - _USEFUL * gap
         best = self._candidate
-        with suppress(Expired):
+        with suppress(SearchExpiredError):
             for share in _STABLE:
                 d = share * best + (1.0 - share) * solution.distribution
                 self._collect(d, solution.distribution, below)

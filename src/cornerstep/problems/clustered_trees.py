@@ -24,7 +24,7 @@ from cornerstep.problems.clustered import _attempted, _total, _tree_sum
 from cornerstep.problems.partitions import Reply
 from cornerstep.problems.weak_learners import (
     Answer,
-    Expired,
+    SearchExpiredError,
     Start,
     combine,
     evaluate,
@@ -154,7 +154,7 @@ class SpreadTreeLearner:
 
     def query(self, distribution: FloatArray) -> Answer:
         if self.expired():
-            raise Expired
+            raise SearchExpiredError
         signed = distribution * self.labels
         table = _attempted(lambda: self._tables(signed))
         if self.max_depth == 1:

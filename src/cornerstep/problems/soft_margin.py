@@ -147,7 +147,7 @@ class SoftMargin:
 
 
 def _first(amount: float, room: FloatArray) -> FloatArray:
-    """This amount put into the first places that have room."""
+    """An amount put into the first places that have room."""
     return np.clip(amount - (np.cumsum(room) - room), 0.0, room)
 
 

@@ -4,22 +4,28 @@
 ``D(a) = l - lambda/2 |w|²`` with ``w = sum_i sum_y a_i(y) psi_i(y) / (lambda n)`` and
 ``l = sum_i sum_y a_i(y) L_i(y) / n``.  Any w and any a certify each other.
 
-Here: the examples of a problem with their batch oracles, for any model, and what the dual state of
-all blocks has in common.  :mod:`.structured_planes` has the blocks of any model,
+Here: the examples of a problem with their batch oracles, for any model, what the dual state of all
+blocks has in common, and how far value and bound may be off by rounding (:func:`value_error`,
+:func:`bound_error`).  :mod:`.structured_planes` has the blocks of any model,
 :mod:`.structured_chain` compiled ones for chains.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from cornerstep.optimiser.loop import Look
+from cornerstep.optimiser.pieces import Pieces
+from cornerstep.rounding import gamma
 from cornerstep.structured.base import StructuredModel, as_vector
 from cornerstep.vectors import FloatArray, SparseVector, Vector
 
 _CHUNK = 64  # examples that a worker decodes at a time, however many workers there are
+_PROMPT = 0.3  # seconds that a look may take when somebody waits for the end
 _SLACK = 1e-7  # by how much, relative to its score, rounding may put an answer below the truth
 
 
@@ -29,6 +35,63 @@ class Corners(NamedTuple):
     image: FloatArray
     losses: float
     hinges: FloatArray
+
+
+def value_error(examples: Any, lam: float, w: FloatArray, hinge: float) -> float:
+    """A bound of the rounding of P(w), whose mean hinge is ``hinge``.
+
+    Scores are sums of products ``phi_k w_k``, of the size ``examples.terms(w)`` on average.
+    """
+    scores = gamma(examples.longest + examples.n) * (4.0 * examples.terms(w) + hinge)
+    return scores + gamma(examples.size + 8) * (hinge + lam * float(w @ w))
+
+
+def bound_error(examples: Any, lam: float, w: FloatArray, linear: float, n_terms: int) -> float:
+    """The same of ``l - lambda/2 |w|²``, the entries of w being sums of so many terms."""
+    unit = gamma(examples.longest + n_terms)
+    first = (
+        unit * (4.0 * examples.terms(w) + abs(linear)) + 0.5 * (unit * examples.width) ** 2 / lam
+    )
+    return first + gamma(examples.size + 8) * (abs(linear) + lam * float(w @ w))
+
+
+class Waiting:
+    """A solver whose looks may be long: somebody who presses Ctrl-C does not wait for another.
+
+    What the best look so far has proven is kept, with its point.
+    """
+
+    examples: Any
+    _proof: tuple[Any, Look] | None = None
+    _seconds = 0.0  # that a look takes
+
+    @property
+    def interrupted(self) -> Callable[[], bool]:
+        """Whether somebody has pressed Ctrl-C; decoding asks."""
+        ask: Callable[[], bool] = self.examples.interrupted
+        return ask
+
+    @interrupted.setter
+    def interrupted(self, ask: Callable[[], bool]) -> None:
+        self.examples.interrupted = ask
+
+    def keep(self, point: Any, look: Look, begin: float) -> Look:
+        """Keep a full look that began then, if it is the best so far."""
+        self._seconds = time.perf_counter() - begin
+        if self._proof is None or look.value <= self._proof[1].value:
+            self._proof = point, look
+        return look
+
+    def proof(self) -> tuple[Any, Look] | None:
+        """The best point that is proven, if nobody should wait for another look."""
+        waited = self.examples.interrupted()
+        self.examples.interrupted = never  # a look that follows is the last one
+        return self._proof if waited and self._seconds > _PROMPT else None
+
+
+def never() -> bool:
+    """What decoding asks before a run tells it whom to ask."""
+    return False
 
 
 def add(target: FloatArray, vector: Vector, amount: float) -> None:
@@ -73,6 +136,25 @@ class ModelExamples:
         self.n_jobs = n_jobs
         self.debug = debug
         self.oracle_calls = 0
+        self.interrupted = never
+        self.longest = self.size + 64  # roundings of a score
+        self.n_sums = 2 * self.n  # what the entries of an image are sums of
+        self.outside = 0.0  # by how much the z's leave their polytopes
+        self._largest = 0.0  # norm of the joint features seen
+        self._pieces = Pieces(_CHUNK)
+
+    def terms(self, w: FloatArray) -> float:
+        """What ``sum_k |phi_k w_k|`` is at most, of the labelings seen."""
+        return self._largest * float(np.linalg.norm(w))
+
+    @property
+    def width(self) -> float:
+        """What ``|phi(x, y)| + |phi(x, y')|`` is at most, of the labelings seen."""
+        return 2.0 * self._largest
+
+    def _wait(self) -> None:
+        if self.interrupted():
+            raise KeyboardInterrupt
 
     def truth(self, i: int) -> Vector:
         """phi(x_i, y_i)."""
@@ -88,6 +170,7 @@ class ModelExamples:
         values = vector.values if isinstance(vector, SparseVector) else vector
         if not np.isfinite(values).all():
             raise ValueError(f"joint_feature must be finite, got NaN or infinity for example {i}")
+        self._largest = max(self._largest, float(np.linalg.norm(values)))
         return vector
 
     def loss(self, i: int, y: Any) -> float:
@@ -174,20 +257,37 @@ class ModelExamples:
 
     def answers(self, w: FloatArray) -> list[Any]:
         """The loss-augmented answers for all examples, in chunks."""
-        from joblib import Parallel, delayed
-
         self.oracle_calls += self.n
-        decode = self.model.loss_augmented_decode_batch
-        with Parallel(n_jobs=self.n_jobs, prefer=self.model.workers) as parallel:
-            parts = parallel(delayed(decode)(self.X[s], self.Y[s], w) for s in self._chunks())
+        parts = self._decoded(w) if self.n_jobs == 1 else self._decoded_by_workers(w)
         if self.debug:
             self._check_decode_batch(w)
         return [answer for part in parts for answer in part]
+
+    def _decoded(self, w: FloatArray) -> list[Any]:
+        parts = []
+        for piece in self._pieces(self.n):
+            self._wait()
+            parts.append(self.model.loss_augmented_decode_batch(self.X[piece], self.Y[piece], w))
+        return parts
+
+    def _decoded_by_workers(self, w: FloatArray) -> list[Any]:
+        from joblib import Parallel, delayed
+
+        decode = self.model.loss_augmented_decode_batch
+        parts = []
+        with Parallel(
+            n_jobs=self.n_jobs, prefer=self.model.workers, return_as="generator"
+        ) as parallel:
+            for part in parallel(delayed(decode)(self.X[s], self.Y[s], w) for s in self._chunks()):
+                parts.append(part)
+                self._wait()
+        return parts
 
     def corners(self, w: FloatArray) -> Corners:
         """The vertex of every block that w points to, summed up."""
         image, losses, hinges = np.zeros(self.size), 0.0, np.empty(self.n)
         for i, y in enumerate(self.answers(w)):
+            self._wait()
             truth, feature, loss = self.truth(i), self.feature(i, y), self.loss(i, y)
             hinges[i] = self.hinge(i, y, loss, feature, truth, w)
             add(image, truth, 1.0)
@@ -216,6 +316,7 @@ class ModelExamples:
         self.oracle_calls += self.n
         image, losses = np.zeros(self.size), 0.0
         for i in range(self.n):
+            self._wait()
             x, y = self.X[i], self.Y[i]
             costs = model.part_costs(x, y)
             scores = [
@@ -228,6 +329,8 @@ class ModelExamples:
                 z = model.soften(np.zeros_like(costs))  # the centre
                 for score in scores:
                     z = model.project(z + score)
+            if hasattr(model, "outside"):
+                self.outside = max(self.outside, model.outside(z))
             add(image, self.truth(i), 1.0)
             add(image, model.part_feature(x, z), -1.0)
             losses += float((costs * z).sum())
@@ -277,6 +380,7 @@ class Blocks:
         self.v = np.zeros(examples.size)
         self.numbers = np.zeros(3)  # t, l, and l's counterpart of v
         self.gaps = np.full(examples.n, np.inf)
+        self._steps = 0  # since w was computed from the planes
 
     @property
     def linear(self) -> float:
@@ -294,6 +398,15 @@ class Blocks:
             return self.w.copy(), self.linear
         total = 0.5 * t * (t + 1)
         return self.w - self.v / total, float(self.linear - self.numbers[2] / total)
+
+    def _n_terms(self) -> int:
+        """What the entries of w, computed from the planes, are sums of."""
+        raise NotImplementedError
+
+    def dual_error(self) -> float:
+        """By how much :meth:`dual` may be off by rounding."""
+        n_terms = self._n_terms() + 8 * self._steps
+        return bound_error(self.examples, self.lam, self.w, self.linear, n_terms)
 
     def sweep(self, order: Any, rule: str, remembered: bool) -> None:
         """Block steps in this order; with ``remembered`` the stored planes stand for the oracle."""

@@ -29,10 +29,11 @@ _COARSE_BINS = 64  # at most, when hypotheses are only proposed
 _SHIFTS = 4  # ways to merge bins
 _TRIED = 12  # thresholds of a root, then
 _SLIGHT = 1e-3  # of the largest weight: examples below do not count then
+_ROUNDED = 1e-6  # by how much probabilities may leave [0, 1]
 _LARGE = 1 << 22  # elementary operations from which a search is worth several threads
 
 
-class Expired(Exception):
+class SearchExpiredError(Exception):
     """A search has been given up: the time is over, or somebody has pressed Ctrl-C."""
 
 
@@ -56,7 +57,7 @@ class Answer(NamedTuple):
 class WeakLearner(Protocol):
     """What boosting asks of a weak learner.
 
-    Long searches ask ``expired`` on the way, and raise :class:`Expired` when it says so.
+    Long searches ask ``expired`` on the way, and raise :class:`SearchExpiredError` when it says so.
     """
 
     exact: bool  # whether the answer's edge is the largest of the whole class
@@ -197,7 +198,7 @@ class TreeLearner:
         """Edges, nodes and leaves of a tree of depth 1 or 2 for every root; the best is exact."""
         n_bins = self.binning.n_bins
         if self.expired():
-            raise Expired
+            raise SearchExpiredError
         if depth == 1:
             return kernels.best_stumps(self._bins, n_bins, signed)
         beyond = kernels.balances(self._cells, n_bins, signed)
@@ -257,7 +258,7 @@ class TreeLearner:
 
         def one(root: int) -> Any:
             if self.expired():
-                raise Expired
+                raise SearchExpiredError
             return search(root, root + 1)
 
         if self._threads == 1:
@@ -312,20 +313,62 @@ class Vote:
         Confidence-rated: ``2 p(x) - 1``.
     label : default=1
         The class.
+    known : array, default=(0, 1)
+        All classes that it may answer.
+    features : array of int, optional
+        The columns that it sees; by default all.
     """
 
-    def __init__(self, estimator: Any, rated: bool, label: Any = 1) -> None:
+    def __init__(
+        self,
+        estimator: Any,
+        rated: bool,
+        label: Any = 1,
+        known: Any = (0, 1),
+        features: IntArray | None = None,
+    ) -> None:
         self.estimator, self.rated, self.label = estimator, rated, label
+        self.known, self.features = known, features
 
     def values(self, X: FloatArray) -> FloatArray:
         """``h(x_i)`` for the rows of X."""
-        if not self.rated:
-            return np.where(self.estimator.predict(X) == self.label, 1.0, -1.0)
-        column = np.flatnonzero(self.estimator.classes_ == self.label)
+        X = X if self.features is None else X[:, self.features]
+        return self._ratings(X) if self.rated else self._decisions(X)
+
+    def _decisions(self, X: FloatArray) -> FloatArray:
+        answers = np.asarray(self.estimator.predict(X))
+        if answers.shape != (X.shape[0],):
+            raise ValueError(
+                f"predict of {self.estimator!r} must answer a class for each of the {X.shape[0]} "
+                f"rows, got shape {answers.shape}"
+            )
+        foreign = ~np.isin(answers, self.known)
+        if foreign.any():
+            known = ", ".join(str(label) for label in self.known)
+            raise ValueError(
+                f"predict of {self.estimator!r} must answer one of the classes {known}, "
+                f"got {answers[foreign][0]}"
+            )
+        return np.where(answers == self.label, 1.0, -1.0)
+
+    def _ratings(self, X: FloatArray) -> FloatArray:
+        shares = np.asarray(self.estimator.predict_proba(X), dtype=np.float64)
+        classes = np.asarray(self.estimator.classes_)
+        if shares.shape != (X.shape[0], classes.size):
+            raise ValueError(
+                f"predict_proba of {self.estimator!r} must have a column for each of its "
+                f"{classes.size} classes, got shape {shares.shape}"
+            )
+        wrong = ~((shares >= -_ROUNDED) & (shares <= 1 + _ROUNDED))
+        if wrong.any():
+            raise ValueError(
+                f"predict_proba of {self.estimator!r} must answer probabilities from 0 to 1, "
+                f"got {shares[wrong][0]}"
+            )
+        column = np.flatnonzero(classes == self.label)
         if not column.size:  # the classifier never saw the class
             return np.full(X.shape[0], -1.0)
-        share = np.asarray(self.estimator.predict_proba(X)[:, column[0]], dtype=np.float64)
-        return np.clip(2.0 * share - 1.0, -1.0, 1.0)
+        return np.clip(2.0 * shares[:, column[0]] - 1.0, -1.0, 1.0)
 
 
 class ClassifierLearner:
@@ -355,7 +398,7 @@ class ClassifierLearner:
         from sklearn.base import clone
 
         if self.expired():
-            raise Expired
+            raise SearchExpiredError
         copy = clone(self.estimator)
         if "random_state" in copy.get_params():
             copy.set_params(random_state=self._rng.randint(np.iinfo(np.int32).max))
