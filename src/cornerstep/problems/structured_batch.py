@@ -147,7 +147,7 @@ class SubgradientSolver(Waiting):
         """The last point and the average."""
         t = self.numbers[0]
         if t == 0:
-            return self.total, self.total
+            return self.total.copy(), self.total.copy()
         summed = t * self.total - self.late  # sum over steps s of (s w_s) lambda
         return self.total / (self.lam * t), 2.0 * summed / (self.lam * t * (t + 1))
 

@@ -36,7 +36,7 @@ class ExampleBlocks(Waiting):
         Of w; taken of both models at every full look, for the trace.
     """
 
-    monotone = True
+    monotone = False  # the dual objective is; the primal one is what is looked at
     reads_gaps = False  # a look sees the hinges, not what a block has of its own
 
     def __init__(
