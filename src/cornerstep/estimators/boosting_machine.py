@@ -166,7 +166,11 @@ class Recipe:
         distribution = np.zeros(labels.size)
         distribution[used] = d if groups is None else spread_over(d, merged, groups, weights[used])
         hypotheses = solver.chosen(solver.best)
-        margins = labels * combine(hypotheses, solver.best.weights, X)
+        image = solver.best.image  # the margins of the groups, from the data
+        if used.size < labels.size:
+            margins = labels * combine(hypotheses, solver.best.weights, X)
+        else:
+            margins = image if groups is None else image[groups]
         return Machine(
             hypotheses,
             solver.best.weights,
