@@ -337,7 +337,7 @@ class SpreadExamples:
             raise ValueError("X and y must be Dask bags with as many partitions")
         self.n, self.size, self.oracle_calls, self.moved = n, size, 0, 0
         self.interrupted: Callable[[], bool] = lambda: False
-        self._sizes = np.zeros(4)
+        self._sizes = np.zeros(5)
         self._client = current_client()
         pairs = zip(X.to_delayed(), y.to_delayed(), strict=True)
         self._parts = self._client.compute([dask.delayed(make)(*pair) for pair in pairs])
@@ -371,6 +371,11 @@ class SpreadExamples:
         """What the entries of an image are sums of."""
         return int(self._sizes[3])
 
+    @property
+    def inexact(self) -> float:
+        """What decoding loses of its scores where a linear program is solved for it."""
+        return float(self._sizes[4])
+
     def _reduced(self, w: FloatArray) -> Reply:
         weights = self._client.scatter(w, hash=False)
         replies = [self._client.submit(_decoded, part, weights, pure=False) for part in self._parts]
@@ -381,9 +386,11 @@ class SpreadExamples:
 def _decoded(examples: Any, w: FloatArray) -> Reply:
     found = examples.corners(w)
     n = examples.n
-    sizes = np.array([n * examples.terms(w), n * examples.width, examples.longest, examples.n_sums])
+    sizes = [n * examples.terms(w), n * examples.width, examples.longest]
+    sizes += [examples.n_sums, examples.inexact]
     return {
-        "image": found.image, "losses": found.losses, "hinges": [found.hinges], "sizes": sizes,
+        "image": found.image, "losses": found.losses, "hinges": [found.hinges],
+        "sizes": np.array(sizes),
     }  # fmt: skip
 
 

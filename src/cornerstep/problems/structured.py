@@ -26,6 +26,7 @@ from cornerstep.vectors import FloatArray, SparseVector, Vector
 
 _CHUNK = 64  # examples that a worker decodes at a time, however many workers there are
 _PROMPT = 0.3  # seconds that a look may take when somebody waits for the end
+_PROGRAM = 1e-9  # ten times the tolerance of linear programs whose costs have size 1
 _SLACK = 1e-7  # by how much, relative to its score, rounding may put an answer below the truth
 
 
@@ -42,13 +43,14 @@ def value_error(examples: Any, lam: float, w: FloatArray, hinge: float) -> float
 
     Scores are sums of products ``phi_k w_k``, of the size ``examples.terms(w)`` on average.
     """
-    scores = gamma(examples.longest + examples.n) * (4.0 * examples.terms(w) + hinge)
+    unit = gamma(examples.longest + examples.n) + examples.inexact
+    scores = unit * (4.0 * examples.terms(w) + hinge)
     return scores + gamma(examples.size + 8) * (hinge + lam * float(w @ w))
 
 
 def bound_error(examples: Any, lam: float, w: FloatArray, linear: float, n_terms: int) -> float:
     """The same of ``l - lambda/2 |w|²``, the entries of w being sums of so many terms."""
-    unit = gamma(examples.longest + n_terms)
+    unit = gamma(examples.longest + n_terms) + examples.inexact
     first = (
         unit * (4.0 * examples.terms(w) + abs(linear)) + 0.5 * (unit * examples.width) ** 2 / lam
     )
@@ -146,6 +148,12 @@ class ModelExamples:
     def terms(self, w: FloatArray) -> float:
         """What ``sum_k |phi_k w_k|`` is at most, of the labelings seen."""
         return self._largest * float(np.linalg.norm(w))
+
+    @property
+    def inexact(self) -> float:
+        """What decoding loses of its scores where a linear program is solved for it."""
+        used = getattr(self.model, "inference_", ())
+        return _PROGRAM if any(how.startswith("lp") for how in used) else 0.0
 
     @property
     def width(self) -> float:

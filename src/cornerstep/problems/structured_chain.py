@@ -53,6 +53,7 @@ class ChainExamples:
         # roundings of a score
         self.longest = int(np.diff(indptr).max()) + 2 * int(np.diff(ptr).max()) + 64
         self.n_sums = 2 * self.nodes  # what the entries of an image are sums of
+        self.inexact = 0.0  # Viterbi's algorithm is exact but for rounding
         self.outside = gamma(2**16)  # marginals are quotients of sums of exponentials
         self._sums = np.bincount(indices, np.abs(values), chains.shape[0]) / self.n
         self._pieces = Pieces()
