@@ -17,7 +17,8 @@ from cornerstep.certificates import Certificate
 from cornerstep.estimators.structured_run import make_solver
 from cornerstep.optimiser.loop import Iterate, Stopping, run
 from cornerstep.optimiser.result import Status
-from cornerstep.problems.structured import ModelExamples, value_error
+from cornerstep.problems.structured import ModelExamples
+from cornerstep.problems.structured_proofs import value_error
 from cornerstep.structured.base import StructuredModel, items
 from cornerstep.vectors import FloatArray
 from cornerstep.verification_claims import CLOSE, Recomputed

@@ -27,7 +27,7 @@ from cornerstep.estimators.boosting_parameters import check_parameters, share_of
 from cornerstep.estimators.targets import classes_and_labels, example_weights
 from cornerstep.estimators.whole import unchanged_on_failure
 from cornerstep.optimiser.result import Status, Traces
-from cornerstep.problems.weak_learners import Vote
+from cornerstep.problems.classifier_learner import Vote
 from cornerstep.streaming import is_dask
 from cornerstep.vectors import FloatArray, IntArray
 

@@ -13,9 +13,9 @@ from cornerstep.optimiser.loop import Stopping, run
 from cornerstep.optimiser.result import Status, Trace
 from cornerstep.problems.binning import Binning, Tree
 from cornerstep.problems.boosting import BoostingSolver
+from cornerstep.problems.classifier_learner import ClassifierLearner
 from cornerstep.problems.soft_margin import SoftMargin, spread_over
 from cornerstep.problems.weak_learners import (
-    ClassifierLearner,
     FiniteLearner,
     TreeLearner,
     WeakLearner,

@@ -4,28 +4,24 @@
 ``D(a) = l - lambda/2 |w|²`` with ``w = sum_i sum_y a_i(y) psi_i(y) / (lambda n)`` and
 ``l = sum_i sum_y a_i(y) L_i(y) / n``.  Any w and any a certify each other.
 
-Here: the examples of a problem with their batch oracles, for any model, what the dual state of all
-blocks has in common, and how far value and bound may be off by rounding (:func:`value_error`,
-:func:`bound_error`).  :mod:`.structured_planes` has the blocks of any model,
+Here: the examples of a problem with their batch oracles, for any model, and what the dual state of
+all blocks has in common.  :mod:`.structured_planes` has the blocks of any model,
 :mod:`.structured_chain` compiled ones for chains.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from cornerstep.optimiser.loop import Look
 from cornerstep.optimiser.pieces import Pieces
-from cornerstep.rounding import gamma
+from cornerstep.problems.structured_proofs import bound_error, never
 from cornerstep.structured.base import StructuredModel, as_vector
 from cornerstep.vectors import FloatArray, SparseVector, Vector
 
 _CHUNK = 64  # examples that a worker decodes at a time, however many workers there are
-_PROMPT = 0.3  # seconds that a look may take when somebody waits for the end
 _PROGRAM = 1e-9  # ten times the tolerance of linear programs whose costs have size 1
 _SLACK = 1e-7  # by how much, relative to its score, rounding may put an answer below the truth
 
@@ -36,64 +32,6 @@ class Corners(NamedTuple):
     image: FloatArray
     losses: float
     hinges: FloatArray
-
-
-def value_error(examples: Any, lam: float, w: FloatArray, hinge: float) -> float:
-    """A bound of the rounding of P(w), whose mean hinge is ``hinge``.
-
-    Scores are sums of products ``phi_k w_k``, of the size ``examples.terms(w)`` on average.
-    """
-    unit = gamma(examples.longest + examples.n) + examples.inexact
-    scores = unit * (4.0 * examples.terms(w) + hinge)
-    return scores + gamma(examples.size + 8) * (hinge + lam * float(w @ w))
-
-
-def bound_error(examples: Any, lam: float, w: FloatArray, linear: float, n_terms: int) -> float:
-    """The same of ``l - lambda/2 |w|²``, the entries of w being sums of so many terms."""
-    unit = gamma(examples.longest + n_terms) + examples.inexact
-    first = (
-        unit * (4.0 * examples.terms(w) + abs(linear)) + 0.5 * (unit * examples.width) ** 2 / lam
-    )
-    return first + gamma(examples.size + 8) * (abs(linear) + lam * float(w @ w))
-
-
-class Waiting:
-    """A solver whose looks may be long: somebody who presses Ctrl-C does not wait for another.
-
-    What the best look so far has proven is kept, with its point.
-    """
-
-    examples: Any
-    _proof: tuple[Any, Look] | None = None
-    _seconds = 0.0  # that a look takes
-
-    @property
-    def interrupted(self) -> Callable[[], bool]:
-        """Whether somebody has pressed Ctrl-C; decoding asks."""
-        ask: Callable[[], bool] = self.examples.interrupted
-        return ask
-
-    @interrupted.setter
-    def interrupted(self, ask: Callable[[], bool]) -> None:
-        self.examples.interrupted = ask
-
-    def keep(self, point: Any, look: Look, begin: float) -> Look:
-        """Keep a full look that began then, if it is the best so far."""
-        self._seconds = time.perf_counter() - begin
-        if self._proof is None or look.value <= self._proof[1].value:
-            self._proof = point, look
-        return look
-
-    def proof(self) -> tuple[Any, Look] | None:
-        """The best point that is proven, if nobody should wait for another look."""
-        waited = self.examples.interrupted()
-        self.examples.interrupted = never  # a look that follows is the last one
-        return self._proof if waited and self._seconds > _PROMPT else None
-
-
-def never() -> bool:
-    """What decoding asks before a run tells it whom to ask."""
-    return False
 
 
 def add(target: FloatArray, vector: Vector, amount: float) -> None:

@@ -19,8 +19,8 @@ from cornerstep.optimiser.loop import Look, Move
 from cornerstep.optimiser.order import Order
 from cornerstep.optimiser.pieces import Pieces
 from cornerstep.problems.rounding import Rounding, certified
-from cornerstep.problems.structured import Waiting, bound_error, value_error
 from cornerstep.problems.structured_block import Score
+from cornerstep.problems.structured_proofs import Waiting, bound_error, value_error
 from cornerstep.vectors import FloatArray
 
 

@@ -15,7 +15,8 @@ import numpy as np
 
 from cornerstep.optimiser.loop import Look, Move
 from cornerstep.problems.rounding import Rounding, certified
-from cornerstep.problems.structured import Blocks, Waiting, value_error
+from cornerstep.problems.structured import Blocks
+from cornerstep.problems.structured_proofs import Waiting, value_error
 from cornerstep.vectors import FloatArray, IntArray
 
 Score = Callable[[FloatArray], float]

@@ -15,7 +15,8 @@ from cornerstep.kernels import chain as kernels
 from cornerstep.kernels import chain_blocks as steps
 from cornerstep.kernels import chain_planes
 from cornerstep.optimiser.pieces import Pieces
-from cornerstep.problems.structured import Blocks, Corners, never
+from cornerstep.problems.structured import Blocks, Corners
+from cornerstep.problems.structured_proofs import never
 from cornerstep.rounding import gamma
 from cornerstep.structured.chain import Chains
 from cornerstep.vectors import FloatArray

@@ -32,7 +32,7 @@ import numpy as np
 
 from cornerstep.optimiser.loop import Look, Move
 from cornerstep.problems.rounding import Rounding, certified
-from cornerstep.problems.structured import Waiting, value_error
+from cornerstep.problems.structured_proofs import Waiting, value_error
 from cornerstep.rounding import gamma
 from cornerstep.vectors import FloatArray
 
