@@ -1,6 +1,8 @@
 """Boosting certified anew: every claim and parameter, changed, is found out or harmless."""
 
 import copy
+import os
+import signal
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +14,7 @@ from sklearn.tree import DecisionTreeClassifier
 from cornerstep import SoftMarginBoostingClassifier, certify
 from cornerstep.optimiser.result import Status, Trace
 from cornerstep.problems.soft_margin import SoftMargin, spread_over
-from cornerstep.problems.weak_learners import evaluate
+from cornerstep.problems.weak_learners import TreeLearner, evaluate
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -224,3 +226,27 @@ def test_other_learners_are_recomputed_as_far_as_they_can_be():
         liar._machines = [replace(m, soft_margin=m.soft_margin + 0.01) for m in model._machines]
         liar.soft_margin_ = model.soft_margin_ + 0.01
         assert not certify(liar, X, y).holds
+
+
+def test_machines_that_were_never_trained_are_certified_too(monkeypatch):
+    """Ctrl-C in the first of three: the others give one answer for all, and claim no more."""
+    X, y = data(classes=3)
+    original, calls = TreeLearner._search, []
+
+    def search(self, signed, depth):
+        calls.append(depth)
+        if len(calls) == 4:
+            os.kill(os.getpid(), signal.SIGINT)
+        return original(self, signed, depth)
+
+    monkeypatch.setattr(TreeLearner, "_search", search)
+    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        model = SoftMarginBoostingClassifier(nu=0.2, tol=1e-9).fit(X, y)
+    finally:
+        signal.signal(signal.SIGINT, previous)
+    assert model.status_ is Status.INTERRUPTED
+    assert len(calls) == 4
+    np.testing.assert_array_equal(model.bound_[1:], 1.0)
+    check = certify(model, X, y)
+    assert check.holds, check.problems
