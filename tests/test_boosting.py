@@ -2,19 +2,21 @@
 
 import os
 import signal
+import time
 
 import numpy as np
 import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import load_breast_cancer, load_iris
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression, Perceptron
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.tree import DecisionTreeClassifier
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from cornerstep import SoftMarginBoostingClassifier, Status
 from cornerstep.optimiser.loop import Stopping, run
-from cornerstep.problems import soft_margin_smoothed
+from cornerstep.problems import soft_margin_smoothed, weak_learners
 from cornerstep.problems.boosting import METHODS, STEPS, BoostingSolver
 from cornerstep.problems.soft_margin import SoftMargin
 from cornerstep.problems.weak_learners import FiniteLearner
@@ -364,6 +366,84 @@ def test_one_interrupt_is_enough_for_several_classes(monkeypatch):
     assert [len(trace) for trace in clf.trace_] == [1, 1, 1]
     assert (clf.bound_ >= clf.soft_margin_).all()
     assert clf.predict(X).shape == y.shape
+
+
+class Odd(ClassifierMixin, BaseEstimator):
+    """Answers what it is told to."""
+
+    def __init__(self, label=0, probability=None):
+        self.label, self.probability = label, probability
+
+    def fit(self, X, y, sample_weight=None):
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict(self, X):
+        return None if self.label is None else np.full(len(X), self.label)
+
+
+class OddRated(Odd):
+    def predict_proba(self, X):
+        return np.full((len(X), 2), self.probability)
+
+
+@pytest.mark.parametrize(
+    ("learner", "message"),
+    [
+        (DecisionTreeRegressor(max_depth=1), "scikit-learn classifier, got DecisionTreeRegressor"),
+        (DecisionTreeClassifier, "scikit-learn classifier, got <class"),
+        (Odd(7), "one of the classes 0, 1, got 7"),
+        (Odd("a"), "one of the classes 0, 1, got a"),
+        (Odd(None), "a class for each of the"),
+        (OddRated(0, np.nan), "probabilities from 0 to 1, got nan"),
+        (OddRated(0, 2.0), "probabilities from 0 to 1, got 2"),
+    ],
+)
+def test_learners_that_are_no_classifiers_give_one_clear_line(learner, message):
+    X, y = load_iris(return_X_y=True)
+    with pytest.raises(ValueError, match=message):
+        SoftMarginBoostingClassifier(weak_learner=learner).fit(X, y)
+
+
+@pytest.mark.parametrize("first", [0, 1, "name"])
+def test_reweighting_members_that_see_some_features(first):
+    X, y = load_iris(return_X_y=True)
+    names = np.array(["a", "b", "c"])[y] if first == "name" else y + first
+    members = BaggingClassifier(
+        DecisionTreeClassifier(max_depth=2), 12, max_features=2, random_state=0
+    ).fit(X, names)
+    clf = SoftMarginBoostingClassifier(nu=0.3, tol=1e-3).reweight(X, names, members)
+    for k in range(3):
+        signs = np.where(y == k, 1.0, -1.0)
+        pairs = zip(members.estimators_, members.estimators_features_, strict=True)
+        rows = [np.where(tree.predict(X[:, seen]) == k, signs, -signs) for tree, seen in pairs]
+        edges = np.array(rows) @ clf.example_weights_[:, k]
+        assert edges.max() <= clf.bound_[k]
+    assert clf.score(X, names) > 0.9
+    assert clf.feature_importances_.sum() == pytest.approx(1.0)
+    with pytest.raises(ValueError, match="know the class"):
+        clf.reweight(X, np.array(["x", "y", "z"])[y], [DecisionTreeClassifier().fit(X, y + 5)])
+
+
+def test_long_rounds_ask_the_clock(monkeypatch):
+    """Every search and every step of the masters asks; what is known then is certified."""
+    X, y = load_breast_cancer(return_X_y=True)
+    original = weak_learners.TreeLearner._search
+    slow = []
+
+    def search(self, signed, depth):
+        if slow:
+            time.sleep(0.05)
+        slow.append(self.expired())
+        return original(self, signed, depth)
+
+    monkeypatch.setattr(weak_learners.TreeLearner, "_search", search)
+    for method in ("mlpboost", "lpboost", "cerlpboost"):
+        slow.clear()
+        clf = SoftMarginBoostingClassifier(method, nu=0.1, tol=1e-6, time_limit=0.3).fit(X, y)
+        assert clf.status_ is Status.TIME_LIMIT
+        assert sum(slow) <= 1
+        assert clf.soft_margin_ <= clf.bound_
 
 
 def test_plot_margins():

@@ -13,8 +13,8 @@ from sklearn.tree import DecisionTreeClassifier
 from cornerstep.kernels import trees as kernels
 from cornerstep.kernels.lanes import LANES, largest_sums
 from cornerstep.problems.binning import Binning
+from cornerstep.problems.classifier_learner import ClassifierLearner
 from cornerstep.problems.weak_learners import (
-    ClassifierLearner,
     FiniteLearner,
     TreeLearner,
     evaluate,

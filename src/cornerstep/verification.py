@@ -15,27 +15,22 @@ the examples.  Value and bound follow from the formulas of each problem in float
 from __future__ import annotations
 
 import copy
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning
 
 from cornerstep.arrays import is_foreign, to_numpy
 from cornerstep.certificates import Certificate, certificate
 from cornerstep.estimators.targets import example_weights
 from cornerstep.streaming import as_rows, labels_of
 from cornerstep.vectors import FloatArray, IntArray
-from cornerstep.verification_claims import Recomputed, check_claims, check_classes, compare
+from cornerstep.verification_boosting import boosting
+from cornerstep.verification_claims import check_claims, check_classes, compare
 from cornerstep.verification_kernel import reduced_hull
-from cornerstep.verification_multiclass import (
-    FEASIBLE,
-    multiclass,
-    require_rows,
-)
+from cornerstep.verification_multiclass import multiclass
+from cornerstep.verification_structured import structured
 
 
 @dataclass(frozen=True)
@@ -117,7 +112,7 @@ def certify(estimator: Any, X: Any, y: Any = None, sample_weight: Any = None) ->
     if name == "StructuredSVC":
         if sample_weight is not None:
             raise ValueError("sample_weight must be None for StructuredSVC")
-        found = _structured(estimator, X, y, claimed)
+        found = structured(estimator, X, y, claimed, problems)
     elif name in _CHECKS:
         linear = name == "MulticlassSVC" and hasattr(estimator, "coef_")
         rows = as_rows(X) if linear else None
@@ -149,70 +144,8 @@ def _labels(estimator: Any, y: Any) -> IntArray:
     return np.searchsorted(estimator.classes_, y)
 
 
-def _boosting(
-    clf: Any, X: Any, labels: IntArray, weights: FloatArray, problems: list[str]
-) -> Recomputed:
-    from cornerstep.estimators.boosting_machine import tree_learner
-    from cornerstep.estimators.boosting_parameters import share_of_weight
-    from cornerstep.problems.soft_margin import SoftMargin
-    from cornerstep.problems.weak_learners import evaluate
-
-    require_rows(len(clf.margins_), labels.size)
-    if clf._kind != "tree":
-        raise ValueError("only ensembles of the library's own trees can be certified anew")
-    used = weights > 0
-    share = share_of_weight(clf.nu, weights)
-    values, bounds = [], []
-    distributions = clf.example_weights_.reshape(labels.size, -1)
-    for k, machine in enumerate(clf._machines):
-        positive = labels == (1 if len(clf._machines) == 1 else k)
-        signs = np.where(positive, 1.0, -1.0)[used]
-        rows = np.ascontiguousarray(X[used])
-        soft = SoftMargin(weights[used], share * float(weights.sum()), clf.tol)
-        margins = signs * (machine.weights @ evaluate(machine.hypotheses, rows))
-        simplex = (machine.weights >= 0).all() and abs(machine.weights.sum() - 1) <= FEASIBLE
-        d = distributions[used, k]
-        inside = (d >= 0).all() and (d <= soft.caps * (1 + FEASIBLE)).all()
-        if not (simplex and inside and abs(d.sum() - 1) <= FEASIBLE):
-            problems.append(f"weights or distribution of the machine {k} lie outside their domain")
-        values.append(soft.value(margins))
-        learner, groups = tree_learner(clf.max_depth, clf.max_bins, 1)(rows, signs, weights[used])
-        merged = d if groups is None else np.bincount(groups, weights=d)
-        bounds.append(learner.query(merged).edge)
-    how = "the largest edge under the model's distribution"
-    return Recomputed(np.array(values), np.array(bounds), np.full(len(values), 1e-9), how)
-
-
-def _structured(clf: Any, X: Any, Y: Any, claimed: Certificate) -> Recomputed:
-    from cornerstep.structured.base import as_vector, items
-
-    if clf.radius is not None:
-        raise ValueError("a model trained with radius cannot be certified anew")
-    model, w = clf.model_, clf.coef_
-    model.check(X, Y)
-    xs, ys = items(X), items(Y)
-    answers = model.loss_augmented_decode_batch(X, Y, w)
-    hinges = model.loss_batch(X, Y, answers)
-    for i, (x, y, y_hat) in enumerate(zip(xs, ys, answers, strict=True)):
-        hinges[i] += as_vector(model.joint_feature(x, y_hat)) @ w
-        hinges[i] -= as_vector(model.joint_feature(x, y)) @ w
-    value = 0.5 * clf.lam_ * float(w @ w) + float(np.mean(hinges))
-    again = clone(clf).set_params(
-        solver="bcfw-auto", lam=clf.lam_, averaging=False, warm_start=False, random_state=0,
-        tol=max(0.1 * claimed.gap, 1e-10), rtol=0.0, sampling="permuted", verbose=0,
-        time_limit=None, max_iter=10 * max(int(clf.n_iter_), 100),
-    )  # fmt: skip
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        again.fit(X, Y)
-    how = "a dual point found by a run from zero"
-    bound = np.array([again.dual_objective_])
-    reached = np.array([min(again.objective_, value)])
-    return Recomputed(np.array([value]), bound, np.array([1e-9]), how, False, reached)
-
-
 _CHECKS: dict[str, Any] = {
     "MulticlassSVC": multiclass,
     "ReducedHullSVC": reduced_hull,
-    "SoftMarginBoostingClassifier": _boosting,
+    "SoftMarginBoostingClassifier": boosting,
 }

@@ -20,13 +20,14 @@ from cornerstep.estimators.boosting_machine import (
     Recipe,
     classifier_learner,
     finite_learner,
+    mean_importances,
     tree_learner,
 )
 from cornerstep.estimators.boosting_parameters import check_parameters, share_of_weight
 from cornerstep.estimators.targets import classes_and_labels, example_weights
 from cornerstep.estimators.whole import unchanged_on_failure
 from cornerstep.optimiser.result import Status, Traces
-from cornerstep.problems.weak_learners import Vote
+from cornerstep.problems.classifier_learner import Vote
 from cornerstep.streaming import is_dask
 from cornerstep.vectors import FloatArray, IntArray
 
@@ -221,22 +222,37 @@ class SoftMarginBoostingClassifier(
     def _reweight(self, X: Any, y: Any, estimators: Any, sample_weight: Any) -> None:
         X, labels, weights = self._check_data(X, y, sample_weight)
         members = list(np.ravel(np.asarray(getattr(estimators, "estimators_", estimators), object)))
+        seen = getattr(estimators, "estimators_features_", [None] * len(members))
         if not members or not all(hasattr(member, "classes_") for member in members):
             raise ValueError(
                 "estimators must be fitted classifiers, or an ensemble of them with estimators_, "
                 f"got {estimators!r}"
             )
         targets = range(1, 2) if self.classes_.size == 2 else range(self.classes_.size)
+        known = self._names(members)
         builds = [
-            finite_learner([Vote(member, False, self._own_label(member, k)) for member in members])
+            finite_learner(
+                [
+                    Vote(member, False, known[k], known, features)
+                    for member, features in zip(members, seen, strict=True)
+                ]
+            )
             for k in targets
         ]
         self.bound_is_exact_, self._reweighted, self._kind = True, True, "given"
         self._train(builds, X, labels, weights, [None] * len(builds))
 
-    def _own_label(self, member: Any, k: int) -> Any:
-        """What a member calls the k-th class."""
-        return self.classes_[k] if np.isin(member.classes_, self.classes_).all() else k
+    def _names(self, members: list[Any]) -> Any:
+        """What the members call the classes: by their names, or by their numbers."""
+        said = np.unique(np.concatenate([np.ravel(member.classes_) for member in members]))
+        for names in (self.classes_, np.arange(self.classes_.size)):
+            if np.isin(said, names).all():
+                return names
+        strange = said[~np.isin(said, self.classes_)][0]
+        raise ValueError(
+            f"estimators must predict the classes of y, or their numbers from 0 to "
+            f"{self.classes_.size - 1}, got classifiers that know the class {strange}"
+        )
 
     def _check_data(
         self, X: Any, y: Any, sample_weight: Any
@@ -319,7 +335,7 @@ class SoftMarginBoostingClassifier(
         self.status_ = unsolved[0] if unsolved else Status.SOLVED
         if Status.INTERRUPTED in unsolved:
             self.status_ = Status.INTERRUPTED
-        self._importances = self._feature_importances(X, labels, weights)
+        self._importances = mean_importances(machines, X, labels, weights)
 
     def _warn(self) -> None:
         if self.status_.is_short:
@@ -339,9 +355,9 @@ class SoftMarginBoostingClassifier(
         weights: FloatArray,
         starts: list[Any],
     ) -> list[Machine]:
-        """Train the machines within one time limit.
+        """Train the machines within one time limit, of which each gets its share.
 
-        Ctrl-C ends all of them: those to come get the first hypothesis that they find.
+        Ctrl-C ends all of them: those to come give one answer for all.
         """
         begin = time.perf_counter()
         machines: list[Machine] = []
@@ -350,8 +366,8 @@ class SoftMarginBoostingClassifier(
             positive = labels == (1 if len(builds) == 1 else k)
             signs = np.where(positive, 1.0, -1.0)
             left = self.time_limit
-            if left is not None and machines:
-                left = max(left - (time.perf_counter() - begin), 0.0)
+            if left is not None:
+                left = max(left - (time.perf_counter() - begin), 0.0) / (len(builds) - k)
             if not interrupted:
                 try:
                     machines.append(recipe.train(build, X, signs, weights, left, start))
@@ -359,22 +375,8 @@ class SoftMarginBoostingClassifier(
                     continue
                 except KeyboardInterrupt:  # before the first round
                     interrupted = True
-            machines.append(recipe.train(build, X, signs, weights, 0.0, start))
-            machines[-1].status = Status.INTERRUPTED
+            machines.append(recipe.constant(X, signs, weights))
         return machines
-
-    def _feature_importances(
-        self, X: FloatArray, labels: IntArray, weights: FloatArray
-    ) -> FloatArray | None:
-        share = weights / weights.sum()
-        total = np.zeros(X.shape[1])
-        for k, machine in enumerate(self._machines):
-            positive = labels == (1 if len(self._machines) == 1 else k)
-            part = machine.importances(X, np.where(positive, share, -share))
-            if part is None:
-                return None
-            total += part
-        return total / len(self._machines)
 
 
 def _scalar_or_array(values: list[float]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,9 +13,9 @@ from cornerstep.optimiser.loop import Stopping, run
 from cornerstep.optimiser.result import Status, Trace
 from cornerstep.problems.binning import Binning, Tree
 from cornerstep.problems.boosting import BoostingSolver
-from cornerstep.problems.soft_margin import SoftMargin
+from cornerstep.problems.classifier_learner import ClassifierLearner
+from cornerstep.problems.soft_margin import SoftMargin, spread_over
 from cornerstep.problems.weak_learners import (
-    ClassifierLearner,
     FiniteLearner,
     TreeLearner,
     WeakLearner,
@@ -72,7 +73,9 @@ class Machine:
                 told = getattr(hypothesis.estimator, "feature_importances_", None)
                 if told is None:
                     return None
-                total += weight * told
+                seen = hypothesis.features
+                every = np.arange(total.size) if seen is None else seen
+                np.add.at(total, every, weight * np.asarray(told))
         return total / total.sum() if total.sum() > 0 else total
 
 
@@ -92,6 +95,29 @@ def _gains(
         np.add.at(gains, features[:, level - 1 : 2 * level - 1], weights[:, None] * rise)
         sums, level = joined, level // 2
     return gains
+
+
+def mean_importances(
+    machines: Sequence[Machine], X: FloatArray, labels: IntArray, weights: FloatArray
+) -> FloatArray | None:
+    """The mean of the machines' importances; None if their classifiers tell none.
+
+    Parameters
+    ----------
+    machines : sequence of Machine
+    X : array of shape (n, d)
+    labels, weights : arrays of shape (n,)
+        Numbers of classes; the weights of the examples.
+    """
+    share = weights / weights.sum()
+    total = np.zeros(X.shape[1])
+    for k, machine in enumerate(machines):
+        positive = labels == (1 if len(machines) == 1 else k)
+        part = machine.importances(X, np.where(positive, share, -share))
+        if part is None:
+            return None
+        total += part
+    return total / len(machines)
 
 
 @dataclass
@@ -119,36 +145,62 @@ class Recipe:
         """Train on examples X with labels -1 and 1.
 
         ``learner_for(X, labels, weights)`` answers the weak learner and, where it sees some
-        examples as one, their groups; those are merged.
+        examples as one, their groups; those are merged.  The time limit is one of all of it.
         """
+        begin = time.perf_counter()
         used = np.flatnonzero(weights > 0)
         learner, groups = learner_for(X[used], labels[used], weights[used])
         merged: FloatArray = weights[used]
         if groups is not None:
             merged = np.bincount(groups, weights=merged).astype(np.float64, copy=False)
-        problem = SoftMargin(merged, self.nu * float(merged.sum()), self.tol)
+        problem = SoftMargin(merged, self.nu * float(merged.sum()), self.tol, used.size)
+        if start is not None:
+            start = learner.adopt(*start)
         solver = BoostingSolver(problem, learner, self.method, self.step, self.secondary, start)
         rounds = problem.rounds_bound() if self.max_iter is None else self.max_iter
+        if time_limit is not None:
+            time_limit = max(time_limit - (time.perf_counter() - begin), 0.0)
         stopping = Stopping(self.tol, 0.0, rounds, time_limit)
         outcome = run(solver, stopping, verbose=self.verbose, title=self.title)
-        d = solver.witness if groups is None else (solver.witness / merged)[groups] * weights[used]
+        d = solver.witness
         distribution = np.zeros(labels.size)
-        distribution[used] = d
+        distribution[used] = d if groups is None else spread_over(d, merged, groups, weights[used])
         hypotheses = solver.chosen(solver.best)
-        margins = labels * combine(hypotheses, solver.best.weights, X)
+        image = solver.best.image  # the margins of the groups, from the data
+        if used.size < labels.size:
+            margins = labels * combine(hypotheses, solver.best.weights, X)
+        else:
+            margins = image if groups is None else image[groups]
         return Machine(
             hypotheses,
             solver.best.weights,
-            SoftMargin(weights[used], self.nu * float(weights.sum()), self.tol).value(
-                margins[used]
-            ),
-            solver.bound,
+            *solver.proven,
             outcome.status,
-            max(outcome.n_iter, 1),
+            outcome.n_iter,
             outcome.trace,
             margins,
             distribution,
             [(number, solver.chosen(best), best.weights) for number, best in solver.stages],
+        )
+
+    def constant(self, X: Any, labels: FloatArray, weights: FloatArray) -> Machine:
+        """The machine of a training that was interrupted before it began: one answer for all.
+
+        Its bound is that of all margins, 1: nothing has been searched.
+        """
+        used = weights > 0
+        problem = SoftMargin(weights[used], self.nu * float(weights.sum()), self.tol)
+        sign = 1.0 if float(weights @ labels) >= 0 else -1.0
+        tree = Tree(np.zeros(1, np.int64), np.full(1, np.inf), np.full(2, sign))
+        margins, share = sign * labels, np.ones(1)
+        distribution = np.zeros(labels.size)
+        distribution[used] = problem.admissible(problem.prior)
+        value = problem.value(margins[used]) - problem.rounding(1)
+        trace = Trace(BoostingSolver.extra_columns)
+        trace.append((0, 0.0, -value, 1.0 - value, np.nan, "start", 1.0, value, value, 1.0, 1))
+        stages = [(0, [tree], share)]
+        return Machine(
+            [tree], share, value, 1.0, Status.INTERRUPTED, 0, trace, margins, distribution, stages
         )
 
 

@@ -6,6 +6,7 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_regressor
 from sklearn.utils.validation import has_fit_parameter
 
 from cornerstep.problems.boosting import METHODS, SECONDARIES, STEPS
@@ -20,7 +21,11 @@ def check_parameters(clf: Any) -> None:
         _one_of("secondary", clf.secondary, SECONDARIES, " or a callable")
     if isinstance(clf.weak_learner, str):
         _one_of("weak_learner", clf.weak_learner, ("tree",), " or a scikit-learn classifier")
-    elif not (hasattr(clf.weak_learner, "fit") and hasattr(clf.weak_learner, "predict")):
+    elif (
+        isinstance(clf.weak_learner, type)
+        or not (hasattr(clf.weak_learner, "fit") and hasattr(clf.weak_learner, "predict"))
+        or is_regressor(clf.weak_learner)
+    ):
         raise ValueError(
             f"weak_learner must be 'tree' or a scikit-learn classifier, got {clf.weak_learner!r}"
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import time
 import warnings
 from functools import partial
 from numbers import Integral, Real
@@ -12,7 +13,6 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from cornerstep.display import CertifiedDisplay
@@ -207,9 +207,17 @@ class StructuredSVC(CertifiedDisplay, BaseEstimator):
             )
         with unchanged_on_failure(self):
             self._train(X, y, bags, validation)
+        if self.status_.is_short:
+            warnings.warn(
+                f"{type(self).__name__} stopped at a gap of {self.gap_:.1e}, above "
+                f"tol={self.tol:g}: {self.status_.message}",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
         return self
 
     def _train(self, X: Any, y: Any, bags: tuple[Any, Any], validation: Any) -> None:
+        begin = time.perf_counter()
         model, n = copy.copy(self.model), _count(X)
         model.prepare(X, y)
         self.lam_ = 1.0 / (self.C * n) if self.lam is None else float(self.lam)
@@ -222,7 +230,7 @@ class StructuredSVC(CertifiedDisplay, BaseEstimator):
             examples: Any = SpreadExamples(*bags, n, model.size, partial(self._examples, model))
         else:
             examples = self._examples(model, X, y)
-        trained, outcome = self._run(examples, validation)
+        trained, outcome = self._run(examples, validation, begin)
         self._read_off(trained, outcome)
 
     def _check_parameters(self) -> None:
@@ -288,14 +296,9 @@ class StructuredSVC(CertifiedDisplay, BaseEstimator):
         model.check(X, y)
         return ModelExamples(model, items(X), items(y), self._jobs(), self.debug)
 
-    def _run(self, examples: Any, validation: Any) -> tuple[Any, Outcome]:
-        from cornerstep.optimiser.block import BlockSolver
-        from cornerstep.problems.structured_batch import BatchSolver, SubgradientSolver
-        from cornerstep.problems.structured_block import ExampleBlocks
-        from cornerstep.problems.structured_extragradient import ExtragradientSolver
+    def _run(self, examples: Any, validation: Any, begin: float) -> tuple[Any, Outcome]:
+        from cornerstep.estimators.structured_run import make_solver
 
-        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
-        rng = np.random.default_rng(seed)
         score = None
         if validation is not None:
             X, y = validation
@@ -304,27 +307,11 @@ class StructuredSVC(CertifiedDisplay, BaseEstimator):
         signature = self._signature(examples) if self.warm_start else ()
         kept = self._state if self.warm_start else None
         state = kept[1] if kept is not None and kept[0] == signature else None
-        solver: Any
-        if self.solver in BLOCK_SOLVERS:
-            keep = self.cache_size if self.cache_passes else 0
-            dual = examples.blocks(self.lam_, keep)
-            if state is not None:
-                dual.restore(state)
-            blocks = ExampleBlocks(dual, self.solver, averaging=self.averaging, score=score)
-            solver = BlockSolver(
-                blocks, self.sampling, rng, look_every=self.check_every,
-                corrections=[blocks.correct] * self.cache_passes,
-            )  # fmt: skip
-        elif self.solver == "fw":
-            solver = BatchSolver(examples, self.lam_, state)
-        elif self.solver == "subgradient":
-            solver = SubgradientSolver(
-                examples, self.lam_, averaging=self.averaging, check_every=self.check_every,
-                rng=rng, score=score,
-            )  # fmt: skip
-        else:
-            solver = ExtragradientSolver(examples, self.lam_, self.geometry, self.radius)
-        stopping = Stopping(self.tol, self.rtol, self.max_iter, self.time_limit)
+        solver = make_solver(self, examples, state, score)
+        left = self.time_limit
+        if isinstance(left, Real):  # what is prepared counts too
+            left = left if left < 0 else max(left - (time.perf_counter() - begin), 0.0)
+        stopping = Stopping(self.tol, self.rtol, self.max_iter, left)
         title = f"StructuredSVC, {self.solver}"
         outcome = run(solver, stopping, verbose=self.verbose, title=title)
         trained = solver.blocks if self.solver in BLOCK_SOLVERS else solver
@@ -349,20 +336,15 @@ class StructuredSVC(CertifiedDisplay, BaseEstimator):
 
     def _read_off(self, trained: Any, outcome: Outcome) -> None:
         self.coef_ = np.array(trained.weights())
-        self.objective_ = float(outcome.look.value)
-        self.gap_ = float(outcome.look.gap)
-        self.dual_objective_ = self.objective_ - self.gap_
+        value, gap = float(outcome.look.value), float(outcome.look.gap)
+        # a difference is off by half a unit of its larger part
+        self.objective_ = value
+        self.dual_objective_ = max(value - gap - float(np.spacing(max(value, gap))), 0.0)
+        self.gap_ = value - self.dual_objective_
         self.relative_gap_ = self.gap_ / self.objective_ if self.objective_ > 0 else 0.0
         self.status_ = outcome.status
-        self.n_iter_ = max(outcome.n_iter, 1)
+        self.n_iter_ = outcome.n_iter
         self.trace_ = outcome.trace
-        if self.status_.is_short:
-            warnings.warn(
-                f"StructuredSVC stopped at a gap of {self.gap_:.1e}, above tol={self.tol:g}: "
-                f"{self.status_.message}",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
 
     def _decoded(self, X: Any, w: FloatArray) -> Any:
         """The model's answers, in chunks for several workers."""
@@ -391,6 +373,7 @@ class StructuredSVC(CertifiedDisplay, BaseEstimator):
         list of labelings, or an array where a labeling is one label or a row
         """
         check_is_fitted(self)
+        _at_least_one(X)
         if not hasattr(self.model_, "encode_chains"):  # encoding checks
             self.model_.check(X)
         return self._decoded(X, self.coef_)
@@ -408,6 +391,7 @@ class StructuredSVC(CertifiedDisplay, BaseEstimator):
         float
         """
         check_is_fitted(self)
+        _at_least_one(X)
         _same_count(X, y)
         return self._score(X, y, self.coef_)
 
@@ -421,6 +405,11 @@ def _count(X: Any) -> int:
     if sp.issparse(X) or hasattr(X, "shape"):
         return int(X.shape[0]) if X.ndim else 0
     return len(X)
+
+
+def _at_least_one(X: Any) -> None:
+    if _count(X) == 0:
+        raise ValueError("X must have at least one example, got none")
 
 
 def _same_count(X: Any, y: Any) -> None:

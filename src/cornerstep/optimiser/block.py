@@ -18,6 +18,7 @@ from cornerstep.domains.base import ORACLES, has_oracle
 from cornerstep.objectives import Objective, Position
 from cornerstep.optimiser.loop import Look, Move, Solver
 from cornerstep.optimiser.order import ORDERS, Order
+from cornerstep.optimiser.pieces import Pieces
 from cornerstep.optimiser.solver import Method, Proposal, Walk
 from cornerstep.optimiser.steps import StepRule
 from cornerstep.vectors import Direction, FloatArray, IntArray, Vector, concatenate, dense
@@ -28,6 +29,7 @@ class Blocks(Protocol):
 
     gaps: FloatArray  # each block's gap as last seen, infinite before: visits enter it
     reads_gaps: bool  # whether a look enters all of them
+    interrupted: Callable[[], bool]  # whether somebody has pressed Ctrl-C
     monotone: bool
     extra_columns: tuple[str, ...]
 
@@ -87,15 +89,27 @@ class BlockSolver:
         self.corrections = corrections
         self.monotone = blocks.monotone
         self.extra_columns = blocks.extra_columns
+        self.expired: Callable[[], bool] = lambda: False
+        self._pieces, self._corrected = Pieces(), Pieces()
         self._error = 1.0  # the gap of the last full look over the sum of the gaps as last seen
 
     @property
     def point(self) -> Any:
         return self.blocks.point
 
+    @property
+    def interrupted(self) -> Callable[[], bool]:
+        """Whether somebody has pressed Ctrl-C; blocks whose looks are long ask too."""
+        return self.blocks.interrupted
+
+    @interrupted.setter
+    def interrupted(self, ask: Callable[[], bool]) -> None:
+        self.blocks.interrupted = ask
+
     def look(self) -> Look:
         visits, n_blocks = self.order.visits, self.order.n_blocks
-        if visits % (self.look_every * n_blocks) == 0:
+        over = visits > 0 and self.expired()  # a certificate follows
+        if visits % (self.look_every * n_blocks) == 0 and not over:
             return self._learn(self.blocks.look())
         return self.blocks.glance(max(self._error * float(self.blocks.gaps.sum()), 0.0))
 
@@ -103,12 +117,17 @@ class BlockSolver:
         left = self.visits
         while left:
             order = self.order.take(left)
-            move = self.blocks.sweep(order)
-            if math.isnan(move.step):
-                return move
+            for piece in self._pieces(order.size):
+                move = self.blocks.sweep(order[piece])
+                if math.isnan(move.step) or self.expired():
+                    return move
             left -= order.size
         for sweep in self.corrections:
-            sweep(self.order.permutation())
+            order = self.order.permutation()
+            for piece in self._corrected(order.size):
+                sweep(order[piece])
+                if self.expired():
+                    return move
         return move
 
     def certify(self, point: Any) -> Look:
@@ -207,6 +226,7 @@ class Factors(Walk):
     ) -> None:
         super().__init__(objective, method, step, position)
         self.gaps = np.full(method.n_blocks, np.inf)
+        self.interrupted: Callable[[], bool] = lambda: False
 
     def look(self) -> Look:
         if not self._is_finite():

@@ -53,7 +53,9 @@ class Solver(Protocol):
     """What the loop asks of a solver.
 
     One with a ``note`` has it shown with its progress; one with ``expired`` is given there a
-    function to ask in long moves: whether the time is up, or somebody has pressed Ctrl-C.
+    function to ask in long moves: whether the time is up, or somebody has pressed Ctrl-C.  One with
+    ``interrupted`` is given the same for Ctrl-C alone: a look in which somebody waits is given up
+    by a :class:`KeyboardInterrupt`, and its certificate may be one proven before.
     """
 
     monotone: bool  # whether moves are meant never to increase the value
@@ -153,6 +155,8 @@ def run(
     with _deferred_interrupt() as interrupted, Progress(verbose, title, stopping.target) as shown:
         if hasattr(solver, "expired"):
             solver.expired = lambda: interrupted() or stopping.is_over(start)
+        if hasattr(solver, "interrupted"):
+            solver.interrupted = interrupted
         try:
             while status is None:
                 look = solver.look()
@@ -194,6 +198,8 @@ def run(
                         iteration += 1
         except KeyboardInterrupt:
             status = Status.INTERRUPTED
+            if hasattr(solver, "interrupted"):
+                solver.interrupted = lambda: True
         if not certified:
             look = solver.certify(best[1])
             if status is Status.NO_PROGRESS and look.rounding > stopping.target(look.value):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -74,3 +75,33 @@ class Binning:
         places, cuts = nodes[..., 0], nodes[..., 1]
         thresholds = self._thresholds[places, cuts]
         return list(map(Tree, self.features[places], thresholds, leaves.copy()))
+
+    def adopt(
+        self, trees: Sequence[Any], weights: FloatArray, max_depth: int
+    ) -> tuple[list[Tree], FloatArray] | None:
+        """Trees of an earlier fit with their thresholds moved to cuts of these bins.
+
+        None if one is deeper than ``max_depth``: the bound would not be one for it.
+        """
+        most = 2**max_depth
+        if any(not isinstance(tree, Tree) or tree.leaves.size > most for tree in trees):
+            return None
+        return [tree._replace(thresholds=self._nearest(tree)) for tree in trees], weights
+
+    def _nearest(self, tree: Tree) -> FloatArray:
+        """A cut next to each threshold; infinity where a feature has none, or beyond them."""
+        moved = np.full(tree.thresholds.size, np.inf)
+        for v, (f, threshold) in enumerate(zip(tree.features, tree.thresholds, strict=True)):
+            cuts = self.cuts[f]
+            if cuts.size and threshold < np.inf:
+                k = np.searchsorted(cuts, [threshold])[0]
+                near = cuts[max(k - 1, 0) : k + 1]
+                moved[v] = near[abs(near - threshold).argmin()]
+        return moved
+
+    def has(self, tree: Tree) -> bool:
+        """Whether every threshold of a tree is one of the cuts, or infinite."""
+        return all(
+            threshold == np.inf or threshold in self.cuts[f]
+            for f, threshold in zip(tree.features, tree.thresholds, strict=True)
+        )

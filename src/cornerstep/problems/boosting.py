@@ -2,7 +2,8 @@
 
 A round asks the weak learner (the linear minimisation oracle) at a distribution d of P_nu.  The
 edge of its answer bounds the optimum: ``max over w of rho(A w) <= max_j (A'd)_j`` for *every* d in
-P_nu.  The smallest edge so far is the bound, and ``bound - rho(A w)`` the duality gap of w.
+P_nu.  The smallest edge so far is the bound, and ``bound - rho(A w)`` the duality gap of w; what is
+certified has a bound of the rounding taken off the one and added to the other.
 
 - *lpboost*: w maximises rho over the hypotheses so far, d is the dual solution;
 - *erlpboost*: w maximises g over the hypotheses so far, d is the dual solution, the gradient of g;
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,7 +30,7 @@ from cornerstep.problems.passes import moved_note
 from cornerstep.problems.soft_margin import SoftMargin
 from cornerstep.problems.soft_margin_interior import MasterSolution, Start
 from cornerstep.problems.soft_margin_master import Master, Secondary
-from cornerstep.problems.weak_learners import Answer, WeakLearner
+from cornerstep.problems.weak_learners import Answer, SearchExpiredError, WeakLearner
 from cornerstep.vectors import FloatArray, IntArray, SparseVector
 
 METHODS = ("lpboost", "erlpboost", "cerlpboost", "mlpboost")
@@ -90,8 +92,8 @@ class BoostingSolver:
         self.problem, self.learner, self.method, self.step = problem, learner, method, step
         self.pool = Pool(problem.size, np.float32 if problem.eps >= _SINGLE else np.float64)
         self.bound = math.inf
-        self.witness = problem.prior
-        self._estimate, self._candidate = math.inf, problem.prior  # by incomplete searches
+        self.witness = problem.admissible(problem.prior)
+        self._estimate, self._candidate = math.inf, self.witness  # by incomplete searches
         self.oracle_calls = 0
         self.rounds = 0
         self._improved = False
@@ -109,7 +111,7 @@ class BoostingSolver:
         elif step == "open-loop":
             self._rule = OpenLoop()
 
-        answer = self._ask(problem.prior)
+        answer = self._ask(self.witness)
         if start is None:
             self._begin_at(answer.margins[0])
         else:
@@ -200,6 +202,15 @@ class BoostingSolver:
     def point(self) -> Ensemble:
         return self.best
 
+    @property
+    def expired(self) -> Callable[[], bool]:
+        """Whether to end: the loop says whom to ask, and long searches and masters ask too."""
+        return self.master.expired
+
+    @expired.setter
+    def expired(self, ask: Callable[[], bool]) -> None:
+        self.master.expired = self.learner.expired = ask
+
     def chosen(self, ensemble: Ensemble) -> list[Any]:
         """The hypotheses of an ensemble."""
         return [self.pool.hypotheses[number] for number in ensemble.numbers]
@@ -211,6 +222,7 @@ class BoostingSolver:
 
         A proposal will do if its edge is ``enough``.
         """
+        distribution = self.problem.admissible(distribution)
         answer = self.learner.propose(distribution) if enough < math.inf else None
         if answer is None or not (answer.largest or answer.edge >= enough):
             answer = self.learner.query(distribution)
@@ -221,6 +233,7 @@ class BoostingSolver:
 
     def _collect(self, distribution: FloatArray, at: FloatArray, below: float) -> None:
         """Hypotheses for the master: the best, and others of edge > ``below`` at ``at``."""
+        distribution = self.problem.admissible(distribution)
         answer = self.learner.propose(distribution)
         self._learn(answer, distribution)
         good = (answer.margins @ at)[:_ADDED] > below
@@ -233,14 +246,23 @@ class BoostingSolver:
         """What an answer says about the optimum."""
         self.oracle_calls += 1
         edge = answer.edge
-        if not self.learner.exact and len(self.pool):
-            edge = max(edge, float(self.pool.edges(distribution).max()))
+        if not self.learner.exact:
+            edge = max(edge, self._known_edge(distribution))
         if edge < self._estimate:
             self._estimate, self._candidate = edge, distribution
             self._improved = True
         if answer.largest and edge < self.bound:
             self.bound, self.witness = edge, distribution
             self._improved = True
+
+    def _known_edge(self, distribution: FloatArray) -> float:
+        """The largest edge of the hypotheses at hand: a search that is not exact may miss it."""
+        rows = self.pool.margins
+        if not len(rows):
+            return -math.inf
+        near = self.pool.edges(distribution)  # in the precision of the rows
+        best = np.argsort(-near)[:_ADDED]
+        return float((rows[best].astype(np.float64) @ distribution).max())
 
     def _make_sure(self) -> None:
         """Search completely where the largest edge seems to be smallest."""
@@ -256,6 +278,11 @@ class BoostingSolver:
     # -- the loop's three verbs ------------------------------------------------------------------
 
     def look(self) -> Look:
+        with suppress(SearchExpiredError):  # what is known by then counts
+            self._look()
+        return self._seen(self.g, self.problem.value(self.image), self._numbers.size)
+
+    def _look(self) -> None:
         if self.method in ("cerlpboost", "mlpboost"):
             self._look_along_gradient()
         elif self._ask_at is not None:
@@ -264,12 +291,19 @@ class BoostingSolver:
         gap = max(_SURE * (self.bound - self.soft_margin), self.problem.eps)
         if self._estimate < self.bound and self._estimate - self.soft_margin <= gap:
             self._make_sure()
-        return self._seen(self.g, self.problem.value(self.image), self._numbers.size)
+
+    @property
+    def proven(self) -> tuple[float, float]:
+        """The least that the soft margin, the most that the optimum can be, with rounding."""
+        off = self.problem.rounding(len(self.best.numbers))
+        return self.soft_margin - off, min(self.bound + self.problem.rounding(), 1.0)
 
     def _seen(self, g: float, soft_margin: float, n_hypotheses: int) -> Look:
-        gap = max(self.bound - self.soft_margin, 0.0)
+        least, most = self.proven
+        gap = max(most - least, 0.0)
+        rounding = min(2.0 * self.problem.rounding(len(self.best.numbers)), gap)
         extra = (self._edge, g, soft_margin, self.bound, n_hypotheses)
-        return Look(-self.soft_margin, gap, extra=extra)
+        return Look(-least, gap, extra=extra, rounding=rounding)
 
     def _look_along_gradient(self) -> None:
         """The vertex for the Frank-Wolfe step at the gradient of g.
@@ -287,6 +321,12 @@ class BoostingSolver:
 
     def move(self) -> Move:
         self.rounds += 1
+        try:
+            return self._advance()
+        except SearchExpiredError:
+            return Move(0.0, "cut short")
+
+    def _advance(self) -> Move:
         if self.method in ("lpboost", "erlpboost"):
             return self._correct()
         step = self._frank_wolfe_step()
@@ -302,17 +342,21 @@ class BoostingSolver:
         return Move(step.size, step.kind)
 
     def certify(self, point: Ensemble) -> Look:
-        """Margins recomputed from the data, and the weak learner asked once more at the witness."""
-        image = self.learner.image(self.chosen(point), point.weights)
-        self.best = point._replace(image=image)
+        """Margins recomputed from the data.
+
+        The bound was: by a complete search whose sums are exact at the witness.  Hypotheses that
+        came later may refute one that rests on another search.
+        """
+        weights = point.weights / point.weights.sum()
+        image = self.learner.image(self.chosen(point), weights)
+        self.best = Ensemble(point.numbers, weights, image)
+        self._stages[-1] = (self._stages[-1][0], self.best)
         self.soft_margin = self.problem.value(image)
-        self.witness = self.problem.admissible(self.witness)
-        if self.learner.exact:
-            self.bound = self.learner.query(self.witness).edge
-            if self._estimate < self.bound:
-                d = self.problem.admissible(self._candidate)
-                if (edge := self.learner.query(d).edge) < self.bound:
-                    self.bound, self.witness = edge, d
+        if self._estimate < self.bound:
+            with suppress(SearchExpiredError):
+                self._make_sure()
+        if not self.learner.exact:
+            self.bound = max(self.bound, self._known_edge(self.witness))
         return self._seen(self.problem.smoothed(image)[0], self.soft_margin, len(point.numbers))
 
     # -- the steps -------------------------------------------------------------------------------
@@ -383,6 +427,8 @@ class BoostingSolver:
         in_use: list[int] = []
         if self.step in ("pairwise", "blended-pairwise"):  # they take weight off them
             in_use = [*self._numbers, *self.pool.numbers[solution.weights > 0]]
+        if not self.learner.exact:  # the bound must hold for them at least
+            in_use += self.best.numbers
         self.pool.age(useful, in_use, patience)
 
     def _second_candidate(self) -> tuple[IntArray, FloatArray, FloatArray]:
@@ -398,9 +444,10 @@ class BoostingSolver:
         self._improved = False
         below = solution.edge - _USEFUL * gap
         best = self._candidate
-        for share in _STABLE:
-            d = share * best + (1.0 - share) * solution.distribution
-            self._collect(d, solution.distribution, below)
+        with suppress(SearchExpiredError):
+            for share in _STABLE:
+                d = share * best + (1.0 - share) * solution.distribution
+                self._collect(d, solution.distribution, below)
         if not self._improved:  # the master's answer must become sharper to learn more
             self._accuracy *= 0.5
         return numbers, solution.weights, solution.image

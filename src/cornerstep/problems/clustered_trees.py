@@ -22,7 +22,15 @@ from cornerstep.kernels import trees as kernels
 from cornerstep.problems.binning import Binning, Tree, cut_points
 from cornerstep.problems.clustered import _attempted, _total, _tree_sum
 from cornerstep.problems.partitions import Reply
-from cornerstep.problems.weak_learners import Answer, combine, evaluate, leaf_sums
+from cornerstep.problems.weak_learners import (
+    Answer,
+    SearchExpiredError,
+    Start,
+    combine,
+    evaluate,
+    leaf_sums,
+    never,
+)
 from cornerstep.vectors import FloatArray, IntArray
 
 _ANSWERS = 20  # trees of a search that are evaluated
@@ -128,6 +136,7 @@ class SpreadTreeLearner:
     ) -> None:
         self.columns, self.labels, self.binning = columns, labels, binning
         self.max_depth = max_depth
+        self.expired = never
         n_bins = binning.n_bins
         most = int((_ENTRIES ** (1 / max_depth)) // n_bins.size)
         if n_bins.max() > most:
@@ -144,6 +153,8 @@ class SpreadTreeLearner:
         return self.columns.moved
 
     def query(self, distribution: FloatArray) -> Answer:
+        if self.expired():
+            raise SearchExpiredError
         signed = distribution * self.labels
         table = _attempted(lambda: self._tables(signed))
         if self.max_depth == 1:
@@ -167,6 +178,9 @@ class SpreadTreeLearner:
         table = np.asarray(_tree_sum(columns.client, replies, _total)["table"])
         columns.moved += table.nbytes * len(replies)
         return table
+
+    def adopt(self, hypotheses: Sequence[Any], weights: FloatArray) -> Start | None:
+        return self.binning.adopt(hypotheses, weights, self.max_depth)
 
     def margins(self, hypotheses: Sequence[Any]) -> FloatArray:
         return self.columns.evaluate(hypotheses) * self.labels

@@ -8,6 +8,10 @@ For examples of weight ``v_i`` (1 by default, V their sum) and a capping ``nu`` 
 
 With ``eta = 2 ln(V/nu) / eps`` it holds that ``rho <= g <= rho + eps/2``; g is concave, its
 gradient in z is the minimising d, and it is eta-smooth: ``|d(z) - d(z')|_1 <= eta |z - z'|_inf``.
+
+Distributions that certify are made of multiples of 2^-52 that sum to 1: every sum of them and their
+negatives, in any order, is exact in float64, and so are the edges of hypotheses of values -1 and 1
+and the search for the largest.
 """
 
 from __future__ import annotations
@@ -17,9 +21,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cornerstep.vectors import FloatArray
+from cornerstep.rounding import gamma
+from cornerstep.vectors import FloatArray, IntArray
 
 _STEEP = 600.0  # exponents beyond are as good as infinite
+_UNITS = 2.0**52  # that a distribution is divided into
 
 
 class Smoothed(NamedTuple):
@@ -40,9 +46,13 @@ class SoftMargin:
         From 1 (the hard margin, for weights of 1) to the sum of the weights (the mean margin).
     eps : float
         The accuracy that fixes the smoothing.
+    n_examples : int, optional
+        How many examples the weights are sums over, if not one each.
     """
 
-    def __init__(self, weights: FloatArray, nu: float, eps: float) -> None:
+    def __init__(
+        self, weights: FloatArray, nu: float, eps: float, n_examples: int | None = None
+    ) -> None:
         self.weights = np.asarray(weights, dtype=np.float64)
         total = float(self.weights.sum())
         if not (self.weights > 0).all():
@@ -57,6 +67,7 @@ class SoftMargin:
         # P_nu is a single point if ratio = 1: any eta will do there
         self.eta = 2.0 * math.log(self.ratio) / eps if self.ratio > 1 + 1e-9 else 1.0 / eps
         self.eps = eps
+        self._n_examples = self.weights.size if n_examples is None else n_examples
 
     @property
     def size(self) -> int:
@@ -104,17 +115,59 @@ class SoftMargin:
         return Smoothed(float(d @ z) + entropy / eta, out)
 
     def admissible(self, distribution: FloatArray) -> FloatArray:
-        """The distribution with rounding errors removed: inside the caps, summing to 1."""
+        """A point of P_nu next to a given one, in multiples of 2^-52 that sum to 1."""
         d = np.clip(distribution, 0.0, self.caps)
-        for _ in range(2):
-            excess = float(d.sum()) - 1.0
-            if excess > 0:
-                d *= 1.0 / (1.0 + excess)
-            elif excess < 0:
-                room = self.caps - d
-                d += room * min(-excess / max(float(room.sum()), 1e-300), 1.0)
-        return d
+        excess = float(d.sum()) - 1.0
+        if excess > 0:
+            d *= 1.0 / (1.0 + excess)
+        elif excess < 0:
+            room = self.caps - d
+            d += room * min(-excess / max(float(room.sum()), 1e-300), 1.0)
+        units = np.floor(d * _UNITS)
+        missing = _UNITS - float(units.sum())
+        if missing > 0:
+            units += _first(missing, np.maximum(np.floor(self.caps * _UNITS) - units, 0.0))
+            units[units.argmax()] += _UNITS - float(units.sum())  # where caps sum to 1: no room
+        elif missing < 0:
+            units -= _first(-missing, units)
+        return units / _UNITS
+
+    def rounding(self, n_hypotheses: int = 0) -> float:
+        """What the soft margin of so many hypotheses, or the edge of a distribution, is off by.
+
+        No margin is larger than 1.  A soft margin is a sum of cumulated caps times differences of
+        sorted margins, a margin one of weighted values; caps are off by as much as the sum of all
+        weights, and a distribution may be above them by a unit for each example.
+        """
+        return gamma(16 * self._n_examples + 2 * n_hypotheses + 64)
 
     def rounds_bound(self) -> int:
         """Rounds after which Frank-Wolfe on g is within eps: ``32 ln(V/nu) / eps²``."""
         return min(math.ceil(32.0 * math.log(self.ratio) / self.eps**2) + 1, 1_000_000_000)
+
+
+def _first(amount: float, room: FloatArray) -> FloatArray:
+    """An amount put into the first places that have room."""
+    return np.clip(amount - (np.cumsum(room) - room), 0.0, room)
+
+
+def spread_over(
+    distribution: FloatArray, merged: FloatArray, groups: IntArray, weights: FloatArray
+) -> FloatArray:
+    """A distribution over groups of examples, over the examples themselves, by weight.
+
+    Each group's part is divided in units of 2^-52, so that the parts sum to it exactly.
+
+    Parameters
+    ----------
+    distribution, merged : arrays of shape (n_groups,)
+        From :meth:`SoftMargin.admissible`; the weights of the groups.
+    groups, weights : arrays of shape (m,)
+        The group and the weight of each example.
+    """
+    units = distribution * _UNITS
+    parts = np.floor(units[groups] * (weights / merged[groups]))
+    order = np.lexsort((weights, groups))
+    heaviest = order[np.append(np.diff(groups[order]) > 0, True)]
+    parts[heaviest] += units - np.bincount(groups, weights=parts)
+    return parts / _UNITS

@@ -58,6 +58,7 @@ class Master:
         self.problem, self.smooth = problem, smooth and not entropic
         self.tau = 1.0 / problem.eta if entropic else 0.0
         self.iterations = 0
+        self.expired: Callable[[], bool] = lambda: False
         self._band = 1.0  # examples let in, in multiples of those with d strictly inside
         self._last: MasterSolution | None = None
 
@@ -77,7 +78,7 @@ class Master:
             best.offer(None, (edges == edges.max()).astype(np.float64))
             return best.solution()
         if self.smooth and start is not None:
-            smoothed = solve_smoothed(problem, margins, start.weights, target)
+            smoothed = solve_smoothed(problem, margins, start.weights, target, self.expired)
             if smoothed is not None:
                 self._last = smoothed
                 return smoothed
@@ -90,7 +91,7 @@ class Master:
                 rows = None
                 continue
             solved = self._interior_point(part, best, target, start)
-            if rows is None or best.gap <= target:
+            if rows is None or best.gap <= target or self.expired():
                 break
             self._band *= 1.5
             rows = best.violated(rows) if solved else None
@@ -125,6 +126,8 @@ class Master:
         self, state: State, part: Restriction, best: _Incumbent, target: float, max_iter: int
     ) -> bool:
         for _ in range(max_iter):
+            if self.expired():
+                break
             self.iterations += 1
             if part.gap(state, self.tau) <= target:
                 best.offer(part.whole(state.d), state.w)

@@ -15,6 +15,7 @@ g_tau has corners on that scale, the steps do not converge, and the interior poi
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,11 @@ _BACK_OFF = 0.95  # of the way to the boundary
 
 
 def solve_smoothed(
-    problem: SoftMargin, margins: FloatArray, weights: FloatArray, target: float
+    problem: SoftMargin,
+    margins: FloatArray,
+    weights: FloatArray,
+    target: float,
+    expired: Callable[[], bool] = lambda: False,
 ) -> MasterSolution | None:
     """Weights for the rows of ``margins``, from given ones; None if the steps do not converge.
 
@@ -52,6 +57,8 @@ def solve_smoothed(
     target : float
         What a hypothesis may have more edge than those with weight have on average: a share of
         the gap, which sets tau and mu.
+    expired : callable
+        Asked between the steps; they have not converged when it says so.
     """
     gap = _COARSE * target
     tau = gap / math.log(problem.ratio)
@@ -66,7 +73,7 @@ def solve_smoothed(
         rows = _near(problem, _combine(w, margins), tau, seen)
         part = problem if rows is None else SoftMargin(problem.weights[rows], problem.nu, tau)
         climb = _Climb(part, margins if rows is None else margins.take(rows, 1), tau, gap, w)
-        if not climb.run(target):
+        if not climb.run(target, expired):
             return None
         w = climb.w
         if rows is None:
@@ -117,10 +124,12 @@ class _Climb:
         self.edges = _edges(margins, self.d)
         self.slack = self.edges.max() - self.edges + _SLACK * gap
 
-    def run(self, target: float) -> bool:
+    def run(self, target: float, expired: Callable[[], bool] = lambda: False) -> bool:
         """Steps until no edge is larger by more than ``target`` than the mean; False: in vain."""
         try:
             for step in range(_MAX_STEPS):
+                if expired():
+                    return False
                 if step % _RENEWED == 0:
                     hessian = self._hessian()
                 self._step(hessian)

@@ -16,10 +16,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from cornerstep.optimiser.pieces import Pieces
+from cornerstep.problems.structured_proofs import bound_error, never
 from cornerstep.structured.base import StructuredModel, as_vector
 from cornerstep.vectors import FloatArray, SparseVector, Vector
 
 _CHUNK = 64  # examples that a worker decodes at a time, however many workers there are
+_PROGRAM = 1e-9  # ten times the tolerance of linear programs whose costs have size 1
 _SLACK = 1e-7  # by how much, relative to its score, rounding may put an answer below the truth
 
 
@@ -73,6 +76,31 @@ class ModelExamples:
         self.n_jobs = n_jobs
         self.debug = debug
         self.oracle_calls = 0
+        self.interrupted = never
+        self.longest = self.size + 64  # roundings of a score
+        self.n_sums = 2 * self.n  # what the entries of an image are sums of
+        self.outside = 0.0  # by how much the z's leave their polytopes
+        self._largest = 0.0  # norm of the joint features seen
+        self._pieces = Pieces(_CHUNK)
+
+    def terms(self, w: FloatArray) -> float:
+        """What ``sum_k |phi_k w_k|`` is at most, of the labelings seen."""
+        return self._largest * float(np.linalg.norm(w))
+
+    @property
+    def inexact(self) -> float:
+        """What decoding loses of its scores where a linear program is solved for it."""
+        used = getattr(self.model, "inference_", ())
+        return _PROGRAM if any(how.startswith("lp") for how in used) else 0.0
+
+    @property
+    def width(self) -> float:
+        """What ``|phi(x, y)| + |phi(x, y')|`` is at most, of the labelings seen."""
+        return 2.0 * self._largest
+
+    def _wait(self) -> None:
+        if self.interrupted():
+            raise KeyboardInterrupt
 
     def truth(self, i: int) -> Vector:
         """phi(x_i, y_i)."""
@@ -88,6 +116,7 @@ class ModelExamples:
         values = vector.values if isinstance(vector, SparseVector) else vector
         if not np.isfinite(values).all():
             raise ValueError(f"joint_feature must be finite, got NaN or infinity for example {i}")
+        self._largest = max(self._largest, float(np.linalg.norm(values)))
         return vector
 
     def loss(self, i: int, y: Any) -> float:
@@ -174,20 +203,37 @@ class ModelExamples:
 
     def answers(self, w: FloatArray) -> list[Any]:
         """The loss-augmented answers for all examples, in chunks."""
-        from joblib import Parallel, delayed
-
         self.oracle_calls += self.n
-        decode = self.model.loss_augmented_decode_batch
-        with Parallel(n_jobs=self.n_jobs, prefer=self.model.workers) as parallel:
-            parts = parallel(delayed(decode)(self.X[s], self.Y[s], w) for s in self._chunks())
+        parts = self._decoded(w) if self.n_jobs == 1 else self._decoded_by_workers(w)
         if self.debug:
             self._check_decode_batch(w)
         return [answer for part in parts for answer in part]
+
+    def _decoded(self, w: FloatArray) -> list[Any]:
+        parts = []
+        for piece in self._pieces(self.n):
+            self._wait()
+            parts.append(self.model.loss_augmented_decode_batch(self.X[piece], self.Y[piece], w))
+        return parts
+
+    def _decoded_by_workers(self, w: FloatArray) -> list[Any]:
+        from joblib import Parallel, delayed
+
+        decode = self.model.loss_augmented_decode_batch
+        parts = []
+        with Parallel(
+            n_jobs=self.n_jobs, prefer=self.model.workers, return_as="generator"
+        ) as parallel:
+            for part in parallel(delayed(decode)(self.X[s], self.Y[s], w) for s in self._chunks()):
+                parts.append(part)
+                self._wait()
+        return parts
 
     def corners(self, w: FloatArray) -> Corners:
         """The vertex of every block that w points to, summed up."""
         image, losses, hinges = np.zeros(self.size), 0.0, np.empty(self.n)
         for i, y in enumerate(self.answers(w)):
+            self._wait()
             truth, feature, loss = self.truth(i), self.feature(i, y), self.loss(i, y)
             hinges[i] = self.hinge(i, y, loss, feature, truth, w)
             add(image, truth, 1.0)
@@ -216,6 +262,7 @@ class ModelExamples:
         self.oracle_calls += self.n
         image, losses = np.zeros(self.size), 0.0
         for i in range(self.n):
+            self._wait()
             x, y = self.X[i], self.Y[i]
             costs = model.part_costs(x, y)
             scores = [
@@ -228,6 +275,8 @@ class ModelExamples:
                 z = model.soften(np.zeros_like(costs))  # the centre
                 for score in scores:
                     z = model.project(z + score)
+            if hasattr(model, "outside"):
+                self.outside = max(self.outside, model.outside(z))
             add(image, self.truth(i), 1.0)
             add(image, model.part_feature(x, z), -1.0)
             losses += float((costs * z).sum())
@@ -277,6 +326,7 @@ class Blocks:
         self.v = np.zeros(examples.size)
         self.numbers = np.zeros(3)  # t, l, and l's counterpart of v
         self.gaps = np.full(examples.n, np.inf)
+        self._steps = 0  # since w was computed from the planes
 
     @property
     def linear(self) -> float:
@@ -294,6 +344,15 @@ class Blocks:
             return self.w.copy(), self.linear
         total = 0.5 * t * (t + 1)
         return self.w - self.v / total, float(self.linear - self.numbers[2] / total)
+
+    def _n_terms(self) -> int:
+        """What the entries of w, computed from the planes, are sums of."""
+        raise NotImplementedError
+
+    def dual_error(self) -> float:
+        """By how much :meth:`dual` may be off by rounding."""
+        n_terms = self._n_terms() + 8 * self._steps
+        return bound_error(self.examples, self.lam, self.w, self.linear, n_terms)
 
     def sweep(self, order: Any, rule: str, remembered: bool) -> None:
         """Block steps in this order; with ``remembered`` the stored planes stand for the oracle."""

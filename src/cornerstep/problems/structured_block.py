@@ -7,19 +7,22 @@ examples a call; a full look decodes all examples at w and, with averaging, at t
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from cornerstep.optimiser.loop import Look, Move
+from cornerstep.problems.rounding import Rounding, certified
 from cornerstep.problems.structured import Blocks
+from cornerstep.problems.structured_proofs import Waiting, value_error
 from cornerstep.vectors import FloatArray, IntArray
 
 Score = Callable[[FloatArray], float]
 
 
-class ExampleBlocks:
+class ExampleBlocks(Waiting):
     """The examples of a structured SVM, for :class:`~cornerstep.optimiser.block.BlockSolver`.
 
     Parameters
@@ -34,17 +37,19 @@ class ExampleBlocks:
         Of w; taken of both models at every full look, for the trace.
     """
 
-    monotone = True
+    monotone = False  # the dual objective is; the primal one is what is looked at
     reads_gaps = False  # a look sees the hinges, not what a block has of its own
 
     def __init__(
         self, dual: Blocks, rule: str, *, averaging: bool, score: Score | None = None
     ) -> None:
         self.dual = dual
+        self.examples = dual.examples
         self.gaps = dual.gaps
         self.rule = rule
         self.averaging = averaging
         self.score = score
+        self._returned: FloatArray | None = None
         self.extra_columns: tuple[str, ...] = (
             "dual", "oracle_calls", "objective_last", "objective_average",
             "gap_last", "gap_average",
@@ -58,18 +63,21 @@ class ExampleBlocks:
 
     def weights(self) -> FloatArray:
         """The point to return."""
+        if self._returned is not None:
+            return self._returned
         return self.dual.average()[0] if self.averaging else self.dual.w
 
     def state(self) -> Any:
         """The dual point, apart from lambda."""
         return self.dual.state()
 
-    def primal(self, w: FloatArray) -> float:
-        """P(w), from the data."""
+    def primal(self, w: FloatArray) -> tuple[float, float]:
+        """P(w), from the data, and its rounding."""
         hinges = np.maximum(self.dual.examples.hinges(w), 0.0)
         unknown = np.isinf(self.gaps)  # not visited yet: as if the block were the truth
         self.gaps[unknown] = hinges[unknown] / hinges.size
-        return 0.5 * self.dual.lam * float(w @ w) + float(hinges.mean())
+        hinge, lam = float(hinges.mean()), self.dual.lam
+        return 0.5 * lam * float(w @ w) + hinge, value_error(self.examples, lam, w, hinge)
 
     def glance(self, gap: float) -> Look:
         value = self.dual.dual()
@@ -78,18 +86,19 @@ class ExampleBlocks:
         return Look(value + gap, gap, False, extra)
 
     def look(self) -> Look:
-        state, dual = self.dual, self.dual.dual()
+        begin, state, dual = time.perf_counter(), self.dual, self.dual.dual()
         calls = state.examples.oracle_calls
         w, linear = state.average()
-        last = self.primal(state.w)
-        average = self.primal(w) if state.numbers[0] else last
+        last, last_error = self.primal(state.w)
+        average, error = self.primal(w) if state.numbers[0] else (last, last_error)
         state.examples.oracle_calls = calls  # those that training needs
-        value = average if self.averaging else last
+        value, error = (average, error) if self.averaging else (last, last_error)
         own = linear - 0.5 * state.lam * float(w @ w)  # the dual at the average itself
         extra: tuple[Any, ...] = (dual, calls, last, average, last - dual, average - own)
         if self.score is not None:
             extra += (self.score(state.w), self.score(w))
-        return Look(value, max(value - dual, 0.0), True, extra)
+        look = certified(value, dual, Rounding(error, state.dual_error()), extra)
+        return self.keep(w if self.averaging else state.w.copy(), look, begin)
 
     def sweep(self, order: IntArray) -> Move:
         self.dual.sweep(order, self.rule, False)
@@ -102,5 +111,8 @@ class ExampleBlocks:
 
     def certify(self, point: Any) -> Look:
         """With w and l from the planes and the primal from the data."""
+        if (kept := self.proof()) is not None:
+            self._returned = kept[0]
+            return kept[1]
         self.dual.rebuild()
         return self.look()

@@ -14,7 +14,10 @@ import scipy.sparse as sp
 from cornerstep.kernels import chain as kernels
 from cornerstep.kernels import chain_blocks as steps
 from cornerstep.kernels import chain_planes
+from cornerstep.optimiser.pieces import Pieces
 from cornerstep.problems.structured import Blocks, Corners
+from cornerstep.problems.structured_proofs import never
+from cornerstep.rounding import gamma
 from cornerstep.structured.chain import Chains
 from cornerstep.vectors import FloatArray
 
@@ -46,17 +49,54 @@ class ChainExamples:
         self.n_labels = chains.shape[1]
         self.n_jobs = n_jobs
         self.oracle_calls = 0
+        self.interrupted = never
+        ptr, indptr, indices, values = self.chains[:4]
+        # roundings of a score
+        self.longest = int(np.diff(indptr).max()) + 2 * int(np.diff(ptr).max()) + 64
+        self.n_sums = 2 * self.nodes  # what the entries of an image are sums of
+        self.inexact = 0.0  # Viterbi's algorithm is exact but for rounding
+        self.outside = gamma(2**16)  # marginals are quotients of sums of exponentials
+        self._sums = np.bincount(indices, np.abs(values), chains.shape[0]) / self.n
+        self._pieces = Pieces()
+
+    def terms(self, w: FloatArray) -> float:
+        """What ``sum_k |phi_k w_k|`` is at most, on average over the chains."""
+        n_features, m, biases, transitions = self.chains[6]
+        size = np.abs(w)
+        total = float(self._sums @ size[: n_features * m].reshape(n_features, m).max(axis=1))
+        if biases:
+            total += float(size[n_features * m :].reshape(-1, m)[:2].max(axis=1).sum())
+        if transitions:
+            total += (self.nodes / self.n - 1.0) * float(size[-m * m :].max())
+        return total
+
+    @property
+    def width(self) -> float:
+        """What the mean of ``|phi(x, y)| + |phi(x, y')|`` is at most."""
+        links = self.nodes / self.n - 1.0
+        return 2.0 * float(np.sqrt(self._sums @ self._sums + 2.0 + links**2))
+
+    def _wait(self) -> None:
+        if self.interrupted():
+            raise KeyboardInterrupt
 
     def spread(self, work: Callable[[int, int], None]) -> None:
         """``work(first, last)`` on chunks of the chains; each writes to its own part only."""
         if self.n_jobs == 1:
-            work(0, self.n)
+            for piece in self._pieces(self.n):
+                self._wait()
+                work(piece.start, piece.stop)
             return
         from concurrent.futures import ThreadPoolExecutor
 
         starts = range(0, self.n, _CHUNK)
+
+        def chunk(start: int) -> None:
+            self._wait()
+            work(start, min(start + _CHUNK, self.n))
+
         with ThreadPoolExecutor(self.n_jobs) as pool:
-            list(pool.map(lambda s: work(s, min(s + _CHUNK, self.n)), starts))
+            list(pool.map(chunk, starts))
 
     def answers(self, w: FloatArray) -> tuple[Any, FloatArray]:
         """The loss-augmented labels of all nodes, and the hinges."""
@@ -164,6 +204,7 @@ class ChainBlocks(Blocks):
     def sweep(self, order: Any, rule: str, remembered: bool) -> None:
         if not remembered:
             self.examples.oracle_calls += len(order)
+        self._steps += len(order)
         while len(order):
             done = steps.sweep(
                 order, _CODES[rule], remembered, self.keep, self.examples.chains,
@@ -190,6 +231,10 @@ class ChainBlocks(Blocks):
         linear = chain_planes.rebuild(self.examples.chains, self.planes, 1.0 / (self.lam * n), w)
         self.w = w
         self.numbers[1] = linear / n
+        self._steps = 0
+
+    def _n_terms(self) -> int:
+        return self.examples.nodes * (1 + int(self.planes[3].max()))
 
     def state(self) -> tuple[Any, ...]:
         return tuple(part.copy() for part in self.planes)

@@ -25,11 +25,15 @@ falls like 1/t.
 from __future__ import annotations
 
 import math
+import time
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from cornerstep.optimiser.loop import Look, Move
+from cornerstep.problems.rounding import Rounding, certified
+from cornerstep.problems.structured_proofs import Waiting, value_error
+from cornerstep.rounding import gamma
 from cornerstep.vectors import FloatArray
 
 GEOMETRIES = ("entropic", "euclidean")
@@ -47,7 +51,7 @@ class Averages(NamedTuple):
     linear: float
 
 
-class ExtragradientSolver:
+class ExtragradientSolver(Waiting):
     """The method, for the loop; its point is the averages.
 
     Parameters
@@ -69,6 +73,7 @@ class ExtragradientSolver:
         self.radius = radius
         self.lam = lam if radius is None else 0.0
         self.time = 0.0  # tau
+        self._steps = 0
         zero = np.zeros(examples.size)
         self.best_value, self.best_dual = math.inf, -math.inf
         first = self._prox([(zero, 0.0, 0.0)])
@@ -108,24 +113,34 @@ class ExtragradientSolver:
 
     def look(self) -> Look:
         """``max over z`` at the average w and ``min over w`` at the average z."""
+        begin = time.perf_counter()
         w, image, linear = self.averages
         calls = self.examples.oracle_calls
         hinge = float(np.maximum(self.examples.hinges(w), 0.0).mean())
         self.examples.oracle_calls = calls  # those that training needs
         square = float(image @ image)
+        error = value_error(self.examples, self.lam, w, hinge)
         if self.radius is None:
             value = hinge + 0.5 * self.lam * float(w @ w)
-            self.best_value = min(value, self.best_value)
+            self.best_value = min(value + error, self.best_value)
             # the least over lambda/2 |w|² <= P(best), which holds the optimum
             limit = math.sqrt(2 * self.best_value / self.lam)
             norm = min(math.sqrt(square) / self.lam, limit)
             dual = linear + 0.5 * self.lam * norm**2 - norm * math.sqrt(square)
         else:
-            value, dual = hinge, linear - self.radius * math.sqrt(square)
-        self.best_dual = max(self.best_dual, dual)
+            norm = self.radius
+            value, dual = hinge, linear - norm * math.sqrt(square)
+        self.best_dual = max(self.best_dual, dual - self._dual_error(norm, linear))
         self._gap = value - dual
         extra = (self.best_dual, self.examples.oracle_calls)
-        return Look(value, max(value - self.best_dual, 0.0), extra=extra)
+        look = certified(value, self.best_dual, Rounding(error), extra)
+        return self.keep(self.averages, look, begin)
+
+    def _dual_error(self, norm: float, linear: float) -> float:
+        """Rounding of ``l - |w| |Psi|``, of averages, and of z's that leave their polytopes."""
+        examples = self.examples
+        unit = gamma(examples.n_sums + examples.size + 8 * self._steps + 64) + examples.outside
+        return unit * (abs(linear) + norm * examples.width + self.lam * norm**2)
 
     def _check_pace(self) -> None:
         """Halve the pace where the gap of the averages is more than promised."""
@@ -147,6 +162,7 @@ class ExtragradientSolver:
         ahead = self._onto_ball(w - eta * (lam * w - image))
         image, linear = self._prox([history, (w, kappa, kappa)])
         self.time += self.pace
+        self._steps += 1
         share = self.pace / self.time
         self.averages = Averages(
             mean.w + share * (ahead - mean.w),
@@ -156,5 +172,8 @@ class ExtragradientSolver:
         return Move(eta, "extragradient")
 
     def certify(self, point: Averages) -> Look:
+        if (kept := self.proof()) is not None:
+            self.averages, look = kept
+            return look
         self.averages = point
         return self.look()

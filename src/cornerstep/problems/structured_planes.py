@@ -137,8 +137,12 @@ class PlaneBlocks(Blocks):
         return [self._kept(planes.features, k, i, y) for k, y in enumerate(planes.labelings)]
 
     def sweep(self, order: Any, rule: str, remembered: bool) -> None:
+        self._steps += len(order)
         for i in order:
             self._step(int(i), rule, remembered)
+
+    def _n_terms(self) -> int:
+        return self.examples.n + sum(planes.weights.size for planes in self.planes)
 
     def _step(self, i: int, rule: str, remembered: bool) -> None:
         examples, planes, w, n = self.examples, self.planes[i], self.w, self.examples.n
@@ -242,6 +246,7 @@ class PlaneBlocks(Blocks):
             linear += float(planes.weights @ planes.losses)
         self.w = w / (self.lam * n)
         self.numbers[1] = linear / n
+        self._steps = 0
 
     def state(self) -> list[Planes]:
         return [planes.copy() for planes in self.planes]

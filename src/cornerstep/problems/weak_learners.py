@@ -6,7 +6,8 @@ margins ``y_i h(x_i)``.  It may answer several: the search for one often finds o
 
 - :class:`TreeLearner`: the largest edge over all stumps or depth-2 trees on binned features; deeper
   trees put the best depth-2 trees below its leaves.
-- :class:`ClassifierLearner`: any scikit-learn classifier that takes ``sample_weight``.
+- :class:`~cornerstep.problems.classifier_learner.ClassifierLearner`: any classifier of scikit-learn
+  that takes ``sample_weight``.
 - :class:`FiniteLearner`: a given list of hypotheses.
 """
 
@@ -32,6 +33,18 @@ _SLIGHT = 1e-3  # of the largest weight: examples below do not count then
 _LARGE = 1 << 22  # elementary operations from which a search is worth several threads
 
 
+class SearchExpiredError(Exception):
+    """A search has been given up: the time is over, or somebody has pressed Ctrl-C."""
+
+
+def never() -> bool:
+    """What searches ask before a run tells them whom to ask."""
+    return False
+
+
+Start = tuple[Sequence[Any], FloatArray]  # hypotheses and their weights
+
+
 class Answer(NamedTuple):
     """Hypotheses in the order of falling edge, with their margins, one row each."""
 
@@ -42,15 +55,22 @@ class Answer(NamedTuple):
 
 
 class WeakLearner(Protocol):
-    """What boosting asks of a weak learner."""
+    """What boosting asks of a weak learner.
+
+    Long searches ask ``expired`` on the way, and raise :class:`SearchExpiredError` when it says so.
+    """
 
     exact: bool  # whether the answer's edge is the largest of the whole class
+    expired: Callable[[], bool]
 
     def query(self, distribution: FloatArray) -> Answer:
         """The hypothesis of largest edge under ``distribution``, and others."""
 
     def propose(self, distribution: FloatArray) -> Answer:
         """Hypotheses of large edge, where that is cheaper than the largest."""
+
+    def adopt(self, hypotheses: Sequence[Any], weights: FloatArray) -> Start | None:
+        """An ensemble to start from, as one of this learner's hypotheses; None: it has no such."""
 
     def margins(self, hypotheses: Sequence[Any]) -> FloatArray:
         """``y_i h(x_i)`` recomputed from the data, one row a hypothesis."""
@@ -131,6 +151,7 @@ class TreeLearner:
     ) -> None:
         self.X, self.labels, self.binning, self.max_depth = X, labels, binning, max_depth
         self.exact = max_depth <= 2
+        self.expired = never
         self._bins = binning.transform(X)
         self._columns = np.ascontiguousarray(self._bins.T)
         n_bins = binning.n_bins
@@ -176,6 +197,8 @@ class TreeLearner:
     def _search(self, signed: FloatArray, depth: int) -> tuple[FloatArray, IntArray, FloatArray]:
         """Edges, nodes and leaves of a tree of depth 1 or 2 for every root; the best is exact."""
         n_bins = self.binning.n_bins
+        if self.expired():
+            raise SearchExpiredError
         if depth == 1:
             return kernels.best_stumps(self._bins, n_bins, signed)
         beyond = kernels.balances(self._cells, n_bins, signed)
@@ -228,12 +251,20 @@ class TreeLearner:
         return self._merged[number]
 
     def _by_roots(self, search: Callable[[int, int], Any]) -> list[Any]:
-        """``search(first, last)`` over the root features, in threads if it is worth it."""
-        bounds = np.linspace(0, self.binning.n_bins.size, self._threads + 1).astype(int).tolist()
+        """``search(first, last)`` over the root features; one by one, in threads, if it is long."""
+        n_roots = self.binning.n_bins.size
+        if not self._large:
+            return [search(0, n_roots)]
+
+        def one(root: int) -> Any:
+            if self.expired():
+                raise SearchExpiredError
+            return search(root, root + 1)
+
         if self._threads == 1:
-            return [search(*bounds)]
+            return [one(root) for root in range(n_roots)]
         with ThreadPoolExecutor(self._threads) as pool:
-            return list(pool.map(search, bounds[:-1], bounds[1:]))
+            return list(pool.map(one, range(n_roots)))
 
     def _deepen(
         self, nodes: IntArray, leaves: FloatArray, signed: FloatArray, depth: int
@@ -262,78 +293,8 @@ class TreeLearner:
                 heap[start : start + n] = part[n - 1 : 2 * n - 1]
         return heap, values
 
-    def margins(self, hypotheses: Sequence[Any]) -> FloatArray:
-        return evaluate(hypotheses, self.X) * self.labels
-
-    def image(self, hypotheses: Sequence[Any], weights: FloatArray) -> FloatArray:
-        return combine(hypotheses, weights, self.X) * self.labels
-
-
-class Vote:
-    """``h(x)`` of a fitted classifier for one of its classes: in {-1, 1}, or ``2 p(x) - 1``.
-
-    Parameters
-    ----------
-    estimator : fitted scikit-learn classifier
-    rated : bool
-        Confidence-rated: ``2 p(x) - 1``.
-    label : default=1
-        The class.
-    """
-
-    def __init__(self, estimator: Any, rated: bool, label: Any = 1) -> None:
-        self.estimator, self.rated, self.label = estimator, rated, label
-
-    def values(self, X: FloatArray) -> FloatArray:
-        """``h(x_i)`` for the rows of X."""
-        if not self.rated:
-            return np.where(self.estimator.predict(X) == self.label, 1.0, -1.0)
-        column = np.flatnonzero(self.estimator.classes_ == self.label)
-        if not column.size:  # the classifier never saw the class
-            return np.full(X.shape[0], -1.0)
-        share = np.asarray(self.estimator.predict_proba(X)[:, column[0]], dtype=np.float64)
-        return np.clip(2.0 * share - 1.0, -1.0, 1.0)
-
-
-class ClassifierLearner:
-    """Fits a scikit-learn classifier with ``sample_weight = m d`` each time it is asked.
-
-    Answers its decisions (values -1 and 1) and, where it has ``predict_proba``, the
-    confidence-rated hypothesis ``2 p(x) - 1``.  Its edges bound only what this learner can find.
-
-    Parameters
-    ----------
-    estimator : scikit-learn classifier
-    X : array of shape (m, F)
-    labels : array of -1 and 1
-    rng : numpy.random.RandomState
-        Seeds ``random_state`` of the copies, where they have one.
-    """
-
-    exact = False
-
-    def __init__(
-        self, estimator: Any, X: FloatArray, labels: FloatArray, rng: np.random.RandomState
-    ) -> None:
-        self.estimator, self.X, self.labels, self._rng = estimator, X, labels, rng
-
-    def query(self, distribution: FloatArray) -> Answer:
-        from sklearn.base import clone
-
-        copy = clone(self.estimator)
-        if "random_state" in copy.get_params():
-            copy.set_params(random_state=self._rng.randint(np.iinfo(np.int32).max))
-        used = distribution > 0
-        classes = (self.labels > 0).astype(np.int64)
-        copy.fit(self.X[used], classes[used], sample_weight=self.labels.size * distribution[used])
-        rated = hasattr(copy, "predict_proba")
-        votes = [Vote(copy, False), Vote(copy, True)] if rated else [Vote(copy, False)]
-        margins = self.margins(votes)
-        edges = margins @ distribution
-        order = np.argsort(-edges, kind="stable")
-        return Answer(float(edges[order[0]]), [votes[k] for k in order], margins[order])
-
-    propose = query
+    def adopt(self, hypotheses: Sequence[Any], weights: FloatArray) -> Start | None:
+        return self.binning.adopt(hypotheses, weights, self.max_depth)
 
     def margins(self, hypotheses: Sequence[Any]) -> FloatArray:
         return evaluate(hypotheses, self.X) * self.labels
@@ -365,6 +326,7 @@ class FiniteLearner:
         self.hypotheses = list(range(len(matrix))) if hypotheses is None else list(hypotheses)
         self._row = {id(h): k for k, h in enumerate(self.hypotheses)}
         self.n_answers = n_answers
+        self.expired = never
 
     def query(self, distribution: FloatArray) -> Answer:
         edges = self.matrix @ distribution
@@ -373,6 +335,9 @@ class FiniteLearner:
         return Answer(float(edges[order[0]]), chosen, self.matrix[order])
 
     propose = query
+
+    def adopt(self, hypotheses: Sequence[Any], weights: FloatArray) -> Start | None:
+        return None if any(id(h) not in self._row for h in hypotheses) else (hypotheses, weights)
 
     def margins(self, hypotheses: Sequence[Any]) -> FloatArray:
         return self.matrix[[self._row[id(h)] for h in hypotheses]]

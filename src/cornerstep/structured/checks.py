@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from joblib import hash as digest
 
 from cornerstep.structured.base import StructuredModel, as_vector, items
 from cornerstep.vectors import FloatArray
@@ -23,7 +25,7 @@ def check_model(
     at least as much as the truth, as all labelings that ``model.labelings(x)`` lists (if it does)
     and as every labeling of the other examples and decoders that fits.  Losses must be >= 0, and 0
     for the truth; joint features finite, all of one length and the same when asked twice; batch
-    forms must agree with single calls.
+    forms must agree with single calls; no function may change what it is given.
 
     Parameters
     ----------
@@ -45,12 +47,16 @@ def check_model(
     X, Y = items(X), items(Y)
     rng = np.random.default_rng(random_state)
     for i, (x, y) in enumerate(zip(X, Y, strict=True)):
-        _check_feature_and_loss(model, x, y, i)
+        with _unchanged("joint_feature or loss", X, Y):
+            _check_feature_and_loss(model, x, y, i)
     for trial in range(n_trials):
         w = rng.standard_normal(model.size) * (0.0 if trial == 0 else 10.0 ** (trial % 4 - 2))
-        augmented = [model.loss_augmented_decode(x, y, w) for x, y in zip(X, Y, strict=True)]
-        plain = [model.decode(x, w) for x in X]
-        _check_batches(model, X, Y, w, augmented, plain)
+        with _unchanged("loss_augmented_decode", X, Y, w):
+            augmented = [model.loss_augmented_decode(x, y, w) for x, y in zip(X, Y, strict=True)]
+        with _unchanged("decode", X, Y, w):
+            plain = [model.decode(x, w) for x in X]
+        with _unchanged("loss_augmented_decode_batch or decode_batch", X, Y, w):
+            _check_batches(model, X, Y, w, augmented, plain)
         for i, (x, y) in enumerate(zip(X, Y, strict=True)):
             others = _candidates(model, x, y, [*Y, *plain])
             _check_best(model, x, y, w, i, augmented[i], others, True)
@@ -59,6 +65,15 @@ def check_model(
 
 def _complain(function: str, why: str) -> None:
     raise AssertionError(f"{function} is probably wrong: {why}")
+
+
+@contextmanager
+def _unchanged(function: str, *given: Any) -> Iterator[None]:
+    """Complain if what a function was given is not the same after it."""
+    before = digest(given)
+    yield
+    if digest(given) != before:
+        _complain(function, "it changes the x, y or w that it is given")
 
 
 def _check_feature_and_loss(model: StructuredModel, x: Any, y: Any, i: int) -> None:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from cornerstep.structured.base import StructuredModel
+from cornerstep.structured.base import StructuredModel, shortened
 from cornerstep.structured.inference import Inference
 from cornerstep.vectors import FloatArray
 
@@ -85,7 +85,7 @@ class GraphModel(StructuredModel):
                 f"edge_features, node_weights), got {type(x).__name__}"
             )
         nodes = np.asarray(x[0], dtype=np.float64)
-        edges = np.asarray(x[1], dtype=np.int64).reshape(-1, 2)
+        edges = _pairs(x[1], name)
         features = (
             np.ones((len(edges), 1)) if len(x) < 3 or x[2] is None else np.asarray(x[2], float)
         )
@@ -190,3 +190,15 @@ class GraphModel(StructuredModel):
         if self.labels_.size**count > _ENUMERABLE:
             return None
         return map(np.array, itertools.product(self.labels_, repeat=count))
+
+
+def _pairs(edges: Any, name: str) -> npt.NDArray[np.int64]:
+    """Edges as pairs of whole numbers; none at all may have any shape."""
+    pairs = np.asarray(edges)
+    if pairs.size == 0:
+        return np.empty((0, 2), np.int64)
+    if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
+        raise ValueError(
+            f"{name} must have edges that are pairs of node numbers, got {shortened(edges)}"
+        )
+    return pairs.astype(np.int64)

@@ -97,6 +97,11 @@ class MatchingModel(StructuredModel):
 
         return nearest(_padded(target), _NEWTON, _EXACT)[: len(target)]
 
+    def outside(self, z: FloatArray) -> float:
+        """By how much the rows of a z do not sum to 1, or its columns to more, in all."""
+        rows = np.abs(z.sum(axis=1) - 1.0).sum()
+        return float(rows + np.maximum(z.sum(axis=0) - 1.0, 0.0).sum() - np.minimum(z, 0.0).sum())
+
     def prox_bounds(self, x: Any, y: Any, geometry: str) -> tuple[float, float]:
         """Bounds of ``|F|²`` in the geometry, and of the distance of z from the centre."""
         x = np.asarray(x, dtype=np.float64)

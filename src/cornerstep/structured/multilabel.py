@@ -77,10 +77,12 @@ class MultilabelModel(StructuredModel):
         else:
             given = np.asarray(edges)
             pairs = given.ndim == 2 and given.shape[1] == 2 and given.dtype.kind in "iu"
-            if pairs and given.size and 0 <= given.min() <= given.max() < m:
+            inside = pairs and given.size and 0 <= given.min() <= given.max() < m
+            if inside and (given[:, 0] != given[:, 1]).all():
                 return given.astype(np.int64)
         raise ValueError(
-            f"edges must be None, 'tree', 'full' or pairs of tags from 0 to {m - 1}, got {edges!r}"
+            f"edges must be None, 'tree', 'full' or pairs of different tags from 0 to {m - 1}, "
+            f"got {edges!r}"
         )
 
     def check(self, X: Any, Y: Any = None) -> None:

@@ -1,0 +1,252 @@
+"""Boosting certified anew: every claim and parameter, changed, is found out or harmless."""
+
+import copy
+import os
+import signal
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.optimize import linprog
+from sklearn.ensemble import BaggingClassifier
+from sklearn.tree import DecisionTreeClassifier
+
+from cornerstep import SoftMarginBoostingClassifier, certify
+from cornerstep.optimiser.result import Status, Trace
+from cornerstep.problems.soft_margin import SoftMargin, spread_over
+from cornerstep.problems.weak_learners import TreeLearner, evaluate
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+#: What certify need not find out when it is changed, and why.
+HARMLESS = {
+    "method": "the way, not the problem: value and bound are recomputed",
+    "step": "the way",
+    "secondary": "the way",
+    "max_iter": "the way",
+    "time_limit": "the way",
+    "warm_start": "where the next fit starts",
+    "random_state": "the trees draw nothing",
+    "n_jobs": "how many threads search",
+    "verbose": "what is printed",
+    "trace_": "the course of the run",
+}
+
+
+def data(seed=0, n=60, classes=2):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 3))
+    y = (X @ rng.standard_normal((3, classes)) + rng.standard_normal((n, classes))).argmax(axis=1)
+    y[:classes] = range(classes)
+    return X, y
+
+
+def fitted(classes, **options):
+    X, y = data(classes=classes)
+    options = {"nu": 0.2, "tol": 0.05, "max_depth": 2, "max_bins": 20} | options
+    return SoftMarginBoostingClassifier(**options).fit(X, y), X, y
+
+
+def refused(model, X, y, **more):
+    """Whether a model is found out: by what certify says, or by an error of its own."""
+    try:
+        return not certify(model, X, y, **more).holds
+    except (ValueError, TypeError, AttributeError):
+        return True
+
+
+PARAMETERS = {
+    "nu": 0.25, "tol": 1e-4, "weak_learner": DecisionTreeClassifier(), "max_depth": 1,
+    "max_bins": 7, "class_weight": {0: 3.0}, "method": "lpboost", "step": "pairwise",
+    "secondary": "entropic", "max_iter": 1, "time_limit": 1.0, "warm_start": True,
+    "random_state": 3, "n_jobs": 2, "verbose": 1,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_changed_parameters(name, classes):
+    model, X, y = fitted(classes)
+    assert certify(model, X, y).holds
+    model.set_params(**{name: PARAMETERS[name]})
+    assert refused(model, X, y) == (name not in HARMLESS)
+
+
+def changes(value):
+    """Values other than this one."""
+    if isinstance(value, bool):
+        return [not value]
+    if isinstance(value, Status):
+        return [Status.TIME_LIMIT, "solved"]
+    if isinstance(value, (int, float)):
+        return [type(value)(value + 1), *([value * (1 + 1e-6)] if value % 1 else [])]
+    if isinstance(value, np.ndarray) and value.dtype.kind == "f":
+        off = value.copy()
+        off.flat[0] += 1e-6
+        return [off, value[:-1], 1.001 * value, np.full_like(value, np.nan)]
+    if isinstance(value, np.ndarray):
+        return [value[::-1], value + 1]
+    if isinstance(value, Trace):
+        return [Trace(value.columns)]
+    return [value[:-1], value[::-1]]
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_changed_attributes(classes):
+    model, X, y = fitted(classes)
+    public = [name for name in vars(model) if name.endswith("_") and not name.startswith("_")]
+    assert {"soft_margin_", "bound_", "gap_", "estimators_", "margins_"} <= set(public)
+    for name in [*public, "_importances", "_kind", "_reweighted"]:
+        if name in HARMLESS:
+            continue
+        for value in changes(getattr(model, name)):
+            liar = copy.copy(model)
+            setattr(liar, name, value)
+            assert refused(liar, X, y), (name, value)
+
+
+@pytest.mark.parametrize("part", ["weights", "soft_margin", "bound", "margins", "distribution"])
+def test_changed_machines(part):
+    model, X, y = fitted(3)
+    for value in changes(getattr(model._machines[1], part)):
+        liar = copy.copy(model)
+        liar._machines = list(model._machines)
+        liar._machines[1] = replace(model._machines[1], **{part: value})
+        assert refused(liar, X, y), value
+
+
+def test_changed_trees():
+    model, X, y = fitted(2)
+    tree = model._machines[0].hypotheses[0]
+    for other in (
+        tree._replace(leaves=-tree.leaves),
+        tree._replace(features=(tree.features + 1) % 3),
+        tree._replace(features=tree.features + 10**9),
+        tree._replace(thresholds=tree.thresholds + 1e-3),
+        tree._replace(leaves=tree.leaves[:-1]),
+    ):
+        liar = copy.copy(model)
+        trees = [other, *model._machines[0].hypotheses[1:]]
+        stages = [*model._machines[0].stages[:-1], (1, trees, model._machines[0].weights)]
+        liar._machines = [replace(model._machines[0], hypotheses=trees, stages=stages)]
+        liar.estimators_ = trees
+        assert refused(liar, X, y), other
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_models_hold_at_any_scale(seed):
+    """Early stops, warm starts with other parameters, weights of any size, ties."""
+    rng = np.random.default_rng(seed)
+    n, classes = int(rng.integers(4, 50)), int(rng.integers(2, 4))
+    X = rng.standard_normal((n, int(rng.integers(1, 4)))) * 10.0 ** rng.uniform(-9, 9)
+    if seed % 2:
+        X = np.round(3 * X / abs(X).max())
+    y = rng.integers(0, classes, n)
+    y[:classes] = range(classes)
+    weights = 10.0 ** rng.uniform(-12, 12, n) if seed % 3 else np.ones(n)
+    depths, bins = rng.integers(1, 5, 2), rng.choice([2, 4, 255], 2)
+    model = SoftMarginBoostingClassifier(
+        nu=rng.uniform(0.01, 1.0), tol=10.0 ** rng.uniform(-10, -1), max_depth=int(depths[0]),
+        max_bins=int(bins[0]), max_iter=int(rng.choice([0, 1, 30])), warm_start=True,
+    )  # fmt: skip
+    for depth, most in zip(depths, bins, strict=True):
+        model.set_params(max_depth=int(depth), max_bins=int(most)).fit(X, y, weights)
+        check = certify(model, X, y, sample_weight=weights)
+        assert check.holds, check.problems
+        X = X + rng.integers(-1, 2, X.shape)
+        if model.max_iter == 0:
+            assert model.n_iter_ == 0
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_optimum_over_all_stumps_lies_between(seed):
+    """The whole linear program, by HiGHS, with the bound compared to the last digit."""
+    rng = np.random.default_rng(seed)
+    n, nu = int(rng.integers(5, 25)), rng.uniform(0.1, 1.0)
+    X = np.round(rng.standard_normal((n, 2)), 1)
+    y = rng.integers(0, 2, n)
+    y[:2] = 0, 1
+    weights = 10.0 ** rng.uniform(-6, 6, n)
+    model = SoftMarginBoostingClassifier(nu=nu, tol=1e-9, max_depth=1).fit(X, y, weights)
+    signs = np.where(y == 1, 1.0, -1.0)
+    cuts = [(f, t) for f in range(2) for t in np.unique(X[:, f])]
+    rows = np.array([np.where(X[:, f] <= t, signs, -signs) for f, t in cuts])
+    rows = np.vstack([rows, -rows])
+    caps = weights / (nu * weights.sum())
+    cost = np.append(np.zeros(n), 1.0)
+    answer = linprog(
+        cost, np.column_stack([rows, -np.ones(len(rows))]), np.zeros(len(rows)),
+        np.append(np.ones(n), 0.0)[None], [1.0],
+        [(0, min(cap, 1.0)) for cap in caps] + [(None, None)], method="highs",
+    )  # fmt: skip
+    assert model.soft_margin_ - 1e-7 <= answer.fun <= model.bound_ + 1e-7
+    # the bound is that of the distribution, in long double
+    d = model.example_weights_.astype(np.longdouble)
+    assert d.sum() == 1
+    assert (rows.astype(np.longdouble) @ d).max() <= model.bound_
+    margins = signs * (model.estimator_weights_ @ evaluate(model.estimators_, X))
+    assert model.soft_margin_ <= SoftMargin(weights, nu * weights.sum(), 0.1).value(margins)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_distributions_are_made_of_units_that_sum_to_one(seed):
+    rng = np.random.default_rng(seed)
+    weights = 10.0 ** rng.uniform(-12, 12, int(rng.integers(1, 200)))
+    total = float(weights.sum())
+    problem = SoftMargin(weights, total * (1.0 if seed % 5 == 0 else rng.uniform(0.01, 1)), 0.1)
+    for d in (problem.prior, rng.random(weights.size), np.zeros(weights.size)):
+        units = problem.admissible(d) * 2.0**52
+        assert (units % 1 == 0).all()
+        assert (units >= 0).all()
+        assert sum(int(u) for u in units) == 2**52
+        assert (units <= problem.caps * 2.0**52 * (1 + 1e-12) + 2 * weights.size).all()
+    members = rng.integers(0, weights.size, 300)
+    members[: weights.size] = np.arange(weights.size)
+    own = rng.uniform(0.1, 1.0, 300)
+    merged = np.bincount(members, weights=own)
+    groups = SoftMargin(merged, 0.5 * float(merged.sum()), 0.1)
+    d = groups.admissible(groups.prior)
+    parts = spread_over(d, merged, members, own)
+    np.testing.assert_array_equal(np.bincount(members, weights=parts), d)
+    assert (parts >= 0).all()
+
+
+def test_other_learners_are_recomputed_as_far_as_they_can_be():
+    X, y = data(classes=3)
+    stumps = DecisionTreeClassifier(max_depth=1)
+    bag = BaggingClassifier(stumps, 9, max_features=2, random_state=0).fit(X, y)
+    models = [
+        SoftMarginBoostingClassifier(nu=0.3, weak_learner=stumps, max_iter=5).fit(X, y),
+        SoftMarginBoostingClassifier(nu=0.3).reweight(X, y, bag),
+    ]
+    for model in models:
+        with pytest.raises(ValueError, match="all else the model claims was recomputed"):
+            certify(model, X, y)
+        liar = copy.copy(model)
+        liar._machines = [replace(m, soft_margin=m.soft_margin + 0.01) for m in model._machines]
+        liar.soft_margin_ = model.soft_margin_ + 0.01
+        assert not certify(liar, X, y).holds
+
+
+def test_machines_that_were_never_trained_are_certified_too(monkeypatch):
+    """Ctrl-C in the first of three: the others give one answer for all, and claim no more."""
+    X, y = data(classes=3)
+    original, calls = TreeLearner._search, []
+
+    def search(self, signed, depth):
+        calls.append(depth)
+        if len(calls) == 4:
+            os.kill(os.getpid(), signal.SIGINT)
+        return original(self, signed, depth)
+
+    monkeypatch.setattr(TreeLearner, "_search", search)
+    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        model = SoftMarginBoostingClassifier(nu=0.2, tol=1e-9).fit(X, y)
+    finally:
+        signal.signal(signal.SIGINT, previous)
+    assert model.status_ is Status.INTERRUPTED
+    assert len(calls) == 4
+    np.testing.assert_array_equal(model.bound_[1:], 1.0)
+    check = certify(model, X, y)
+    assert check.holds, check.problems
