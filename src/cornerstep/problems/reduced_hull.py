@@ -38,7 +38,7 @@ _ROUNDING = 1e-12  # of a sum, relative
 _SMALLEST = float(np.finfo(np.float64).tiny)  # products below it are rounded absolutely
 _PAIRWISE = 24  # roundings of a sum of NumPy, beside one each time it halves the terms
 _LARGEST = 1e300  # values up to it leave room for sums
-_LEAST = 1e-140  # and kernel values down to its square leave room for errors
+_LEAST = 1e-150  # and kernel values times weights down to it leave room for squares
 _CORRECTIONS = 8  # coordinates that take up what a sum is off by
 
 
@@ -222,11 +222,12 @@ class ReducedHullProblem:
         sizes = self.columns.kernel.sizes
         with np.errstate(over="ignore", invalid="ignore"):
             largest = np.square(self.caps @ sizes)
-        is_small = 0 < float(sizes.max()) < _LEAST
+        amount = min(float(self.caps.max()), self.K or np.inf)
+        is_small = 0 < float(sizes.max()) < math.sqrt(_LEAST / min(amount, 1.0))
         if is_small or not largest < _LARGEST:
             raise ValueError(
                 f"X, or a parameter of the kernel, is too {'small' if is_small else 'large'}: "
-                "kernel values times weights leave the range of float64; scale X"
+                "kernel values times weights and K leave the range of float64; scale X"
             )
         if self.C is not None and not float(self.caps.sum()) / self.C < _LARGEST:
             raise ValueError(f"C must be larger for weights like these, got {self.C!r}")

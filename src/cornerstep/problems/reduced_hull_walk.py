@@ -37,7 +37,11 @@ class KernelWalk(FrankWolfeSolver):
         self.problem = problem
         objective, rule = problem.objective(), METHODS[method]()
         if rule.own_step:
-            _require_schedule(problem, method, objective.strong_convexity, objective.lipschitz)
+            try:
+                ends = objective.strong_convexity, objective.lipschitz
+            except np.linalg.LinAlgError:  # numbers of all sizes: nothing is known of the least
+                ends = 0.0, np.inf
+            _require_schedule(problem, method, *ends)
         rule.begin(objective, problem.domain, x, np.random.default_rng())
         super().__init__(objective, rule, Exact(), objective.at(x))
         self._headway, self._lost = Headway(), False
