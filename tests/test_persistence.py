@@ -12,7 +12,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 import cornerstep
 from cornerstep import ModelFileError, MulticlassSVC, SoftMarginBoostingClassifier, load, save
-from cornerstep.persistence import ATTRIBUTES
+from cornerstep.persistence_schema import SCHEMAS
 from fitted_models import CLASSIFIERS, LABELS, STRUCTURED, TWO, X, classifier, structured
 from structured_problems import Ranking
 
@@ -60,7 +60,7 @@ def test_every_attribute_of_a_fit_is_known(name):
     model = classifier(name)[0]
     fitted = {key for key in vars(model) if key not in model.get_params(deep=False)}
     # what a warm start needs, and where dual_coef_ is kept
-    assert fitted - set(ATTRIBUTES[type(model).__name__]) <= {"_state", "_dual_coef"}
+    assert fitted - set(SCHEMAS[type(model).__name__][1]) <= {"_state", "_dual_coef"}
 
 
 def test_traces_stages_and_refits_survive(path):

@@ -1,20 +1,21 @@
 """Checkpoints: the state of a solver in a file, from which a later run goes on.
 
-A file is an npz archive of plain arrays and a line of JSON that says what it was written for.  It
-is written beside its place and then moved there: what is in place is whole at any time.
+A file is an npz archive of plain arrays and a line of JSON that says what it was written for.  What
+is in place is whole at any time (:mod:`cornerstep.files`).
 """
 
 from __future__ import annotations
 
-import io
 import json
-import os
 import time
+import warnings
 from pathlib import Path
 from typing import Any, Protocol
-from zipfile import BadZipFile
 
 import numpy as np
+
+from cornerstep.files import replacing
+from cornerstep.npy import Archive
 
 _EVERY = 60.0  # seconds between two writes
 _LABEL = "written_for"
@@ -53,22 +54,35 @@ class Checkpoint:
         if not self.path.parent.is_dir():
             raise ValueError(f"checkpoint must be in a folder that exists, got {self.path}")
         if self.path.exists():
-            solver.resume(self._read())
+            self._go_on()
         self._written = time.monotonic()
+
+    def _go_on(self) -> None:
+        arrays = self._read()
+        try:
+            self.solver.resume(arrays)
+        except Exception as problem:  # what is in the file may be anything
+            raise ValueError(
+                f"checkpoint {self.path} is not one to go on from: {_said(problem)}; remove it to "
+                "start anew"
+            ) from None
 
     def _read(self) -> dict[str, Any]:
         try:
-            with np.load(self.path, allow_pickle=False) as file:
-                arrays = {name: file[name] for name in file.files}
-            label = str(arrays.pop(_LABEL))
-        except (ValueError, OSError, EOFError, KeyError, BadZipFile):
-            raise ValueError(f"checkpoint {self.path} is not a checkpoint file") from None
-        if label != self._label:
-            was, now = json.loads(label), json.loads(self._label)
-            name = next(name for name in now if was.get(name) != now[name])
+            with Archive(self.path) as file:
+                arrays = {name.removesuffix(".npy"): file.array(name)[0] for name in file.names()}
+            was, now = json.loads(str(arrays.pop(_LABEL))), json.loads(self._label)
+            if not all(array.dtype.kind in "biuf" for array in arrays.values()):
+                raise ValueError("it has arrays that are not of numbers")
+            other = [name for name in {**now, **was} if was.get(name) != now.get(name)]
+        except Exception as problem:
             raise ValueError(
-                f"checkpoint {self.path} was written for other training: its {name} is "
-                f"{was.get(name)!r}, not {now[name]!r}; remove it to start anew"
+                f"checkpoint {self.path} is not a checkpoint file: {_said(problem)}"
+            ) from None
+        if other:
+            raise ValueError(
+                f"checkpoint {self.path} was written for other training: its {other[0]} is "
+                f"{was.get(other[0])!r}, not {now.get(other[0])!r}; remove it to start anew"
             )
         return arrays
 
@@ -78,17 +92,22 @@ class Checkpoint:
         return False
 
     def write(self) -> None:
-        """Write the state now, if it can be had."""
+        """Write the state now, if it can be had; warn if there is no room for it."""
         arrays = self.solver.snapshot()
         self._written = time.monotonic()
         if arrays is None:
             return
-        content = io.BytesIO()
         named: dict[str, Any] = {**arrays, _LABEL: np.array(self._label)}
-        np.savez(content, **named)
-        beside = self.path.with_name(f".{self.path.name}.{os.getpid()}")
-        with open(beside, "wb") as file:
-            file.write(content.getbuffer())
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, self.path)
+        try:
+            with replacing(self.path) as file:
+                np.savez(file, **named)
+        except OSError as problem:  # training is worth more than its checkpoint
+            warnings.warn(
+                f"checkpoint {self.path} cannot be written: {problem.strerror}", stacklevel=2
+            )
+
+
+def _said(problem: Exception) -> str:
+    """What went wrong in one line; of a bare name what it is."""
+    text = " ".join(str(problem).split())
+    return f"it has no {text}" if isinstance(problem, KeyError) else text or type(problem).__name__

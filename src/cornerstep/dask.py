@@ -81,7 +81,7 @@ def fit(
 def read_parquet(path: Path, target: str, features: list[str] | None = None) -> tuple[Any, Any]:
     """X and y of Parquet files as Dask arrays, a chunk for each row group."""
     dask, _ = imported()
-    from cornerstep.streaming import ParquetRows
+    from cornerstep.parquet_rows import ParquetRows
 
     rows = ParquetRows(path, target, features)
     read = dask.delayed(_row_group, pure=True)
@@ -96,7 +96,7 @@ def read_parquet(path: Path, target: str, features: list[str] | None = None) -> 
 
 
 def _row_group(name: str, group: int, features: list[str] | None, target: str) -> tuple[Any, Any]:
-    from cornerstep.streaming import ParquetRows
+    from cornerstep.parquet_rows import ParquetRows
 
     rows = ParquetRows(Path(name), target, features)
     return rows.row_group(group)

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from cornerstep.files import replacing
 from cornerstep.vectors import FloatArray
 
 
@@ -88,7 +89,8 @@ def to_onnx(estimator: Any, path: str | os.PathLike[str] | None = None) -> Any:
     helper.set_model_props(model, {"classes": json.dumps(estimator.classes_.tolist())})
     onnx.checker.check_model(model)
     if path is not None:
-        onnx.save(model, os.fspath(path))
+        with replacing(path) as file:
+            file.write(model.SerializeToString())
     return model
 
 

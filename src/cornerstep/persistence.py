@@ -9,7 +9,9 @@ A model file is a zip archive of
 
 Loading runs no code from the file: there is no pickle, the classes come from a fixed table, and
 only attributes that the table names are set.  Checksums find damage, they are no signature: a file
-that somebody made on purpose loads as what it says, but can do no more than hold wrong numbers.
+that somebody made on purpose loads as what it says, but can do no more than hold wrong numbers.  No
+array is read whose bytes are not there, no file unpacks to much more than it is, and everything set
+has the type, the shape and the range that :mod:`cornerstep.persistence_schema` says.
 
 Why not `skops <https://skops.readthedocs.io>`_: it rebuilds objects by type names found in the
 file, so that each private class of each version (trees, traces, structured models) must be trusted
@@ -19,57 +21,32 @@ by name when loading, and its schema is an object graph rather than a page one c
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import os
-import tempfile
 import zipfile
-import zlib
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
-
 from cornerstep.certificates import certificate
-from cornerstep.persistence_values import Decoder, Encoder, UnsavableError
+from cornerstep.files import WriteError, replacing
+from cornerstep.npy import Archive, DamagedError
+from cornerstep.persistence_schema import SCHEMAS, check_model
+from cornerstep.persistence_values import Decoder, Encoder, UnsavableError, restart_inference
 
 FORMAT = "cornerstep model"
 VERSION = 1
-
-#: The estimators and their fitted attributes: nothing else is written or set.
-ATTRIBUTES: dict[str, tuple[str, ...]] = {
-    "MulticlassSVC": (
-        "classes_", "n_features_in_", "feature_names_in_", "coef_", "intercept_", "dual_coef_",
-        "objective_", "dual_objective_", "gap_", "relative_gap_", "status_", "n_iter_", "trace_",
-        "support_", "kernel_shift_", "_kernel_fit", "_constant_fit", "_support_rows", "_machine",
-    ),
-    "ReducedHullSVC": (
-        "classes_", "n_features_in_", "feature_names_in_", "support_", "support_vectors_",
-        "n_support_", "dual_coef_", "intercept_", "C_", "nu_", "K_", "margin_", "objective_",
-        "gap_", "status_", "n_iter_", "n_kernel_evaluations_", "trace_", "_machines", "_shape_fit",
-        "_kernel_fit",
-    ),
-    "SoftMarginBoostingClassifier": (
-        "classes_", "n_features_in_", "feature_names_in_", "bound_is_exact_", "estimators_",
-        "estimator_weights_", "soft_margin_", "bound_", "gap_", "margins_", "example_weights_",
-        "status_", "n_iter_", "trace_", "_kind", "_reweighted", "_machines", "_importances",
-    ),
-    "StructuredSVC": (
-        "coef_", "model_", "lam_", "n_features_in_", "objective_", "dual_objective_", "gap_",
-        "relative_gap_", "status_", "n_iter_", "n_oracle_calls_", "trace_",
-    ),
-}  # fmt: skip
 
 #: Parameters that only a new fit would need: where they cannot be written they are left out.
 _FIT_ONLY = ("random_state", "secondary", "class_weight", "checkpoint")
 
 
-# What a broken archive, manifest or array raises when it is read.
-_DAMAGE = (
-    KeyError, TypeError, ValueError, AttributeError, EOFError, NotImplementedError, RuntimeError,
-    zlib.error,
-)  # fmt: skip
+_EXPANSION = 2**26  # bytes that a file may unpack to beyond its own size
+_MANIFEST = 2**24  # bytes of the longest manifest: it is parsed as a whole
+_PARTS: dict[str, type] = {
+    "library_version": str, "estimator": str, "certificate": dict, "parameters": dict,
+    "parameters_left_out": list, "notes": dict, "attributes": dict, "arrays": dict,
+}  # fmt: skip
 
 
 class ModelFileError(ValueError):
@@ -104,9 +81,9 @@ def save(
     from cornerstep import __version__
 
     name = type(estimator).__name__
-    if name not in ATTRIBUTES or _class(name) is not type(estimator):
+    if name not in SCHEMAS or _class(name) is not type(estimator):
         raise ModelFileError(
-            f"estimator must be one of {', '.join(sorted(ATTRIBUTES))}, got {type(estimator)!r}"
+            f"estimator must be one of {', '.join(sorted(SCHEMAS))}, got {type(estimator)!r}"
         )
     proof = certificate(estimator)
     arrays: dict[str, bytes] = {}
@@ -122,11 +99,12 @@ def save(
     try:
         attributes = {
             key: encode(getattr(estimator, key), key)
-            for key in ATTRIBUTES[name]
+            for key in SCHEMAS[name][1]
             if hasattr(estimator, key)
         }
     except UnsavableError as problem:
         raise ModelFileError(str(problem)) from None
+    _require_loadable(estimator)
     manifest = {
         "format": FORMAT,
         "format_version": VERSION,
@@ -143,35 +121,35 @@ def save(
         },
     }
     text = json.dumps(manifest, indent=1, allow_nan=False, ensure_ascii=False).encode()
-    _write_whole(Path(path), lambda file: _write_archive(file, text, arrays))
+    if len(text) > _MANIFEST:
+        raise ModelFileError(
+            f"the manifest would have {len(text)} bytes, and may have {_MANIFEST}: give fewer "
+            "notes, or columns without names"
+        )
+    try:
+        with replacing(path) as file:
+            _write_archive(file, text, arrays)
+    except WriteError as problem:
+        raise ModelFileError(f"cannot write {path}: {problem.strerror}") from None
+
+
+def _require_loadable(estimator: Any) -> None:
+    """Complain about what :func:`load` would: a parameter that was changed after the fit, say."""
+    try:
+        check_model(estimator)
+    except ValueError as problem:
+        raise ModelFileError(f"the estimator is not as it was fitted: {problem}") from None
 
 
 def _write_archive(file: Any, text: bytes, arrays: dict[str, bytes]) -> None:
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+    """Packed where it is small: a large file need not unpack to more than it is."""
+    small = sum(map(len, arrays.values())) + len(text) < _EXPANSION
+    method = zipfile.ZIP_DEFLATED if small else zipfile.ZIP_STORED
+    with zipfile.ZipFile(file, "w", method, compresslevel=1) as archive:
         archive.writestr("manifest.json", text)
         archive.writestr("manifest.sha256", hashlib.sha256(text).hexdigest() + "\n")
         for key, data in arrays.items():
             archive.writestr(f"arrays/{key}.npy", data)
-
-
-def _write_whole(path: Path, write: Callable[[Any], None]) -> None:
-    """Write beside the target, then move: a reader never sees half a file."""
-    try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
-    except OSError as problem:
-        raise ModelFileError(f"cannot write {path}: {problem.strerror}") from None
-    try:
-        with os.fdopen(handle, "wb") as file:
-            write(file)
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(temporary, 0o666 & ~mask)  # as an ordinary new file
-        os.replace(temporary, path)
-    except BaseException as problem:
-        os.unlink(temporary)
-        if isinstance(problem, OSError):
-            raise ModelFileError(f"cannot write {path}: {problem.strerror}") from None
-        raise
 
 
 def read_manifest(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -185,7 +163,8 @@ def read_manifest(path: str | os.PathLike[str]) -> dict[str, Any]:
     -------
     dict
     """
-    return _read(Path(path), with_arrays=False)[0]
+    with _opened(path) as archive:
+        return _checked_manifest(archive, path)
 
 
 def load(path: str | os.PathLike[str], *, model: Any = None) -> Any:
@@ -207,23 +186,32 @@ def load(path: str | os.PathLike[str], *, model: Any = None) -> Any:
     ModelFileError
         If the file is damaged, no model file, or from a newer version.
     """
-    manifest, arrays = _read(Path(path), with_arrays=True)
-    decode = Decoder(arrays, model)
+    with _opened(path) as archive:
+        manifest = _checked_manifest(archive, path)
+        arrays = {
+            key: _array(archive, path, key, facts) for key, facts in manifest["arrays"].items()
+        }
     name = manifest["estimator"]
     try:
-        parameters = {key: decode(value) for key, value in manifest["parameters"].items()}
-        unknown = set(parameters) - set(_class(name)._get_param_names())
-        if unknown:
-            raise ValueError(f"{name} has no parameter {sorted(unknown)[0]!r}")
-        estimator = _class(name)(**parameters)
-        for key, value in manifest["attributes"].items():
-            if key not in ATTRIBUTES[name]:
-                raise ValueError(f"{name} has no attribute {key!r}")
-            setattr(estimator, key, decode(value))
-    except ModelFileError:
-        raise
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as problem:
-        raise ModelFileError(f"{path} does not hold a usable {name}: {problem}") from None
+        return _built(name, manifest, Decoder(arrays, model))
+    except Exception as problem:  # nothing is known of what is in the file
+        why = " ".join(str(problem).split())
+        raise ModelFileError(f"{path} does not hold a usable {name}: {why}") from None
+
+
+def _built(name: str, manifest: dict[str, Any], decode: Decoder) -> Any:
+    """The estimator that a manifest describes, checked."""
+    parameters = {key: decode(value) for key, value in manifest["parameters"].items()}
+    unknown = set(parameters) - set(_class(name)._get_param_names())
+    if unknown:
+        raise ValueError(f"{name} has no parameter {sorted(unknown)[0]!r}")
+    estimator = _class(name)(**parameters)
+    for key, value in manifest["attributes"].items():
+        if key not in SCHEMAS[name][1]:
+            raise ValueError(f"{name} has no attribute {key!r}")
+        setattr(estimator, key, decode(value))
+    check_model(estimator)
+    restart_inference(getattr(estimator, "model_", None))
     return estimator
 
 
@@ -233,50 +221,61 @@ def _class(name: str) -> Any:
     return getattr(cornerstep, name)
 
 
-def _read(path: Path, with_arrays: bool) -> tuple[dict[str, Any], dict[str, Any]]:
+@contextmanager
+def _opened(path: str | os.PathLike[str]) -> Iterator[Archive]:
     try:
-        with zipfile.ZipFile(path) as archive:
-            manifest = _checked_manifest(archive, path)
-            listed = manifest["arrays"]
-            there = {i.filename: i for i in archive.infolist()}
-            arrays = {}
-            for key, facts in listed.items() if with_arrays else ():
-                entry = there.get(f"arrays/{key}.npy")
-                if entry is None or entry.file_size != facts["bytes"]:
-                    raise ModelFileError(_damaged(path, f"the array {key} is not as listed"))
-                data = archive.read(entry)
-                if hashlib.sha256(data).hexdigest() != facts["sha256"]:
-                    raise ModelFileError(_damaged(path, f"the checksum of {key} is wrong"))
-                arrays[key] = np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
+        with Archive(path, _EXPANSION) as archive:
+            yield archive
     except OSError as problem:
         raise ModelFileError(f"cannot read {path}: {problem.strerror or problem}") from None
-    except zipfile.BadZipFile:
+    except DamagedError as problem:
         raise ModelFileError(
-            f"{path} is not a cornerstep model file, or only a part of one: "
+            f"{path} is not a cornerstep model file, or only a part of one ({problem}): "
             "copy it again, or train and save it anew"
         ) from None
-    except ModelFileError:
-        raise
-    except _DAMAGE as problem:
-        raise ModelFileError(_damaged(path, str(problem))) from None
-    return manifest, arrays
 
 
-def _checked_manifest(archive: zipfile.ZipFile, path: Path) -> dict[str, Any]:
-    if "manifest.json" not in archive.namelist():
-        raise ModelFileError(f"{path} is not a cornerstep model file: it has no manifest.json")
-    text = archive.read("manifest.json")
-    manifest = json.loads(text)
+def _array(archive: Archive, path: Any, key: str, facts: Any) -> Any:
+    """An array that is as the manifest lists it."""
+    name = f"arrays/{key}.npy"
+    there = name in archive.names() and isinstance(facts, dict)
+    if not there or archive.size(name) != facts.get("bytes"):
+        raise ModelFileError(_damaged(path, f"the array {key} is not as listed"))
+    try:
+        array, digest = archive.array(name)
+    except DamagedError as problem:
+        raise ModelFileError(_damaged(path, f"the array {key}: {problem}")) from None
+    if digest != facts.get("sha256"):
+        raise ModelFileError(_damaged(path, f"the checksum of {key} is wrong"))
+    return array
+
+
+def _checked_manifest(archive: Archive, path: Any) -> dict[str, Any]:
+    if not {"manifest.json", "manifest.sha256"} <= set(archive.names()):
+        raise ModelFileError(f"{path} is not a cornerstep model file: it has no manifest")
+    text = archive.read("manifest.json", _MANIFEST)
+    try:
+        manifest = json.loads(text)
+    except Exception as problem:  # no JSON, or nested too deeply to be parsed
+        raise ModelFileError(_damaged(path, f"its manifest: {problem}")) from None
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise ModelFileError(f"{path} is not a cornerstep model file")
-    if manifest["format_version"] != VERSION:
+    version = manifest.get("format_version")
+    if type(version) is not int or version < 1:
         raise ModelFileError(
-            f"{path} has format version {manifest['format_version']} (written by cornerstep "
+            _damaged(path, f"its format version must be an integer >= 1, got {version!r:.40}")
+        )
+    if version > VERSION:
+        raise ModelFileError(
+            f"{path} has format version {version} (written by cornerstep "
             f"{manifest.get('library_version')}), this library reads version {VERSION}: "
             "update cornerstep"
         )
-    if hashlib.sha256(text).hexdigest().encode() != archive.read("manifest.sha256").strip():
+    if hashlib.sha256(text).hexdigest().encode() != archive.read("manifest.sha256", 100).strip():
         raise ModelFileError(_damaged(path, "the checksum of its manifest is wrong"))
-    if manifest["estimator"] not in ATTRIBUTES:
-        raise ModelFileError(f"{path} holds an unknown estimator, {manifest['estimator']!r}")
+    for part, kind in _PARTS.items():
+        if not isinstance(manifest.get(part), kind):
+            raise ModelFileError(_damaged(path, f"its manifest has no {part}"))
+    if manifest["estimator"] not in SCHEMAS:
+        raise ModelFileError(f"{path} holds an unknown estimator, {manifest['estimator']!r:.40}")
     return manifest

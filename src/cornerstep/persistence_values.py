@@ -22,6 +22,7 @@ from cornerstep.arrays import is_foreign, to_numpy
 from cornerstep.optimiser.result import Status, Trace, Traces
 from cornerstep.structured.base import StructuredModel
 
+_DEEPEST = 40  # values in values; what the library writes has some five
 _LOSSES = (
     "Loss",
     "MaxHinge",
@@ -181,6 +182,34 @@ def _shown(value: Any) -> str:
     return f"an object of type {type(value).__name__}"
 
 
+def _require_parts(sizes: Any, whole: Any, name: str) -> None:
+    """Complain unless the parts of these sizes, none empty, make up the whole."""
+    fits = all(isinstance(part, np.ndarray) and part.ndim == 1 for part in (sizes, whole))
+    fits = fits and sizes.dtype == np.int64 and (sizes > 0).all() and (sizes <= whole.size).all()
+    if not fits or sizes.sum() != whole.size:
+        raise ValueError(f"the sizes of its {name} do not fit")
+
+
+def _chosen(pool: list[Any], numbers: Any) -> list[Any]:
+    """Members of a pool by their numbers."""
+    if numbers.ndim != 1 or (numbers.size and not 0 <= numbers.min() <= numbers.max() < len(pool)):
+        raise ValueError(f"hypotheses must be numbers from 0 to {len(pool) - 1}")
+    return [pool[k] for k in numbers]
+
+
+def restart_inference(model: Any) -> None:
+    """Give a structured model from a file what its decoding needs, when it is known to be sound."""
+    from cornerstep.structured.inference import Inference
+
+    kind = type(model).__name__
+    if kind in ("MultilabelModel", "GraphModel"):
+        model.inference_ = Counter()
+    if kind == "GraphModel":
+        model._shapes = {}
+    elif kind == "MultilabelModel":
+        model._inference = Inference(model.n_labels_, model.edges_, 2, model.inference_)
+
+
 class Decoder:
     """Turns the JSON of model files into values.
 
@@ -194,13 +223,22 @@ class Decoder:
 
     def __init__(self, arrays: dict[str, Any], model: Any = None) -> None:
         self.arrays, self.model = arrays, model
+        self._depth = 0
 
     def __call__(self, value: Any) -> Any:
         """The value of some JSON."""
+        if not isinstance(value, list | dict):
+            return value
+        if self._depth == _DEEPEST:
+            raise ValueError(f"its values are nested more than {_DEEPEST} deep")
+        self._depth += 1
+        found = self._nested(value)
+        self._depth -= 1
+        return found
+
+    def _nested(self, value: list[Any] | dict[str, Any]) -> Any:
         if isinstance(value, list):
             return [self(part) for part in value]
-        if not isinstance(value, dict):
-            return value
         if len(value) != 1:
             raise ValueError(f"a value has the keys {sorted(value)}, it must have one")
         ((kind, content),) = value.items()
@@ -213,7 +251,9 @@ class Decoder:
         return float(text)
 
     def _read_array(self, key: str) -> Any:
-        return self.arrays[key]
+        if key not in self.arrays:
+            raise ValueError(f"the array {key!r} is not there, or used twice")
+        return self.arrays.pop(key)
 
     def _read_objects(self, parts: list[Any]) -> Any:
         out = np.empty(len(parts), object)
@@ -231,7 +271,10 @@ class Decoder:
         return Status(text)
 
     def _read_trace(self, columns: dict[str, Any]) -> Trace:
-        trace = Trace(tuple(columns)[len(Trace().columns) :])
+        first = Trace().columns
+        if tuple(columns)[: len(first)] != first:
+            raise ValueError(f"a trace must begin with the columns {', '.join(first)}")
+        trace = Trace(tuple(columns)[len(first) :])
         read = [np.asarray(self(column)).tolist() for column in columns.values()]
         for row in zip(*read, strict=True):
             trace.append(row)
@@ -255,6 +298,9 @@ class Decoder:
         from cornerstep.problems.binning import Tree
 
         sizes, features, thresholds, leaves = (self(part) for part in parts)
+        _require_parts(sizes, features, "trees")
+        _require_parts(sizes, thresholds, "trees")
+        _require_parts(sizes + 1, leaves, "trees")
         at, at_leaves = np.cumsum(sizes)[:-1], np.cumsum(sizes + 1)[:-1]
         pieces = (np.split(features, at), np.split(thresholds, at), np.split(leaves, at_leaves))
         return [Tree(*each) for each in zip(*pieces, strict=True)]
@@ -264,13 +310,17 @@ class Decoder:
 
         read = {key: self(part) for key, part in parts.items()}
         pool, rounds = read.pop("pool"), read.pop("stage_rounds").tolist()
-        ends = np.cumsum(read.pop("stage_sizes"))[:-1]
-        members = np.split(read.pop("stage_members"), ends)
-        weights = np.split(read.pop("stage_weights"), ends)
-        read["hypotheses"] = [pool[k] for k in read["hypotheses"]]
+        sizes, every = read.pop("stage_sizes"), read.pop("stage_members")
+        shares = read.pop("stage_weights")
+        _require_parts(sizes, every, "stages")
+        _require_parts(sizes, shares, "stages")
+        ends = np.cumsum(sizes)[:-1]
+        read["hypotheses"] = _chosen(pool, read["hypotheses"])
         read["stages"] = [
-            (number, [pool[k] for k in numbers], shares)
-            for number, numbers, shares in zip(rounds, members, weights, strict=False)
+            (number, _chosen(pool, members), weights)
+            for number, members, weights in zip(
+                rounds, np.split(every, ends), np.split(shares, ends), strict=True
+            )
         ]
         return Machine(**read)
 
@@ -278,9 +328,9 @@ class Decoder:
         kind, parts = content
         if kind not in _LOSSES:
             raise ValueError(f"there is no loss {kind!r}")
+        read = {key: self(parts[key]) for key in ("rho", "costs", "per_example")}
         loss = object.__new__(getattr(losses, kind))
-        for key in ("rho", "costs", "per_example"):
-            setattr(loss, key, self(parts[key]))
+        losses.Loss.__init__(loss, read.pop("rho"), **read)
         return loss
 
     def _read_model(self, content: list[Any]) -> Any:
@@ -290,18 +340,7 @@ class Decoder:
         model = object.__new__(getattr(structured, kind))
         for key, part in parts.items():
             setattr(model, key, self(part))
-        if "size" in parts and kind in ("MultilabelModel", "GraphModel"):
-            self._restart_inference(model, kind)
         return model
-
-    def _restart_inference(self, model: Any, kind: str) -> None:
-        from cornerstep.structured.inference import Inference
-
-        model.inference_ = Counter()
-        if kind == "GraphModel":
-            model._shapes = {}
-        else:
-            model._inference = Inference(model.n_labels_, model.edges_, 2, model.inference_)
 
     def _read_own_model(self, content: list[Any]) -> Any:
         kind, parts = content

@@ -12,8 +12,11 @@ array needs no opening: :meth:`cornerstep.MulticlassSVC.fit` reads it in blocks 
 
 from __future__ import annotations
 
+import io
 import mmap
+import os
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +24,13 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from cornerstep.files import open_regular
+from cornerstep.npy import load_npy
 from cornerstep.vectors import IntArray
 
 BLOCK_BYTES = 2**26  # of a block of rows, about
 _MANY = 2**31 - 1  # features, while their number is not known
+_EXACT = 2.0**53  # whole numbers below it are themselves in float64
 
 
 class Rows:
@@ -50,10 +56,17 @@ class Rows:
     target: npt.NDArray[Any] | None = None
     feature_names: list[str] | None = None
     starts: IntArray
+    _stamps: dict[str, os.stat_result] | None = None  # of the files when they were opened
+    _reopens = False  # whether each pass opens the files by their names
 
     def blocks(self) -> Iterator[Any]:
-        """The blocks in order, each a fresh array; complains about what is not finite."""
-        for first, block in zip(self.starts, self._blocks(), strict=False):
+        """The blocks in order, each a fresh array.
+
+        Complains about what is not finite, what cannot be read, and files that were written to
+        since they were opened: blocks of two states of a file would be blocks of neither.
+        """
+        self._require_unchanged()
+        for first, block in zip(self.starts, self._readable(), strict=False):
             values = block.data if self.sparse else block
             if not np.isfinite(values.sum(dtype=np.float64)) and not np.isfinite(values).all():
                 raise ValueError(
@@ -61,6 +74,31 @@ class Rows:
                     f"{first + block.shape[0] - 1}"
                 )
             yield block
+        self._require_unchanged()
+
+    def _readable(self) -> Iterator[Any]:
+        try:
+            yield from self._blocks()
+        except (MemoryError, ValueError):
+            raise
+        except Exception as problem:  # whatever a reader makes of damaged bytes
+            names = ", ".join(self._stamps or ())
+            raise ValueError(f"X cannot be read from {names}: {problem}") from None
+
+    def _remember(self, *files: str | Path) -> None:
+        """Take down the state of the files, before anything is read from them."""
+        self._stamps = {str(file): os.stat(file) for file in files}
+
+    def _require_unchanged(self) -> None:
+        for name, then in (self._stamps or {}).items():
+            now = os.stat(name) if os.path.exists(name) else None
+            same = now is not None and os.path.samestat(now, then)
+            written = same and _stamp(now) != _stamp(then)
+            if written or (self._reopens and not same):
+                raise ValueError(
+                    f"X must not change while it is in use, {name} was written to since it was "
+                    "opened: open and fit it again"
+                )
 
     def _blocks(self) -> Iterator[Any]:
         raise NotImplementedError
@@ -75,6 +113,10 @@ class Rows:
     def __repr__(self) -> str:
         n, d = self.shape
         return f"{type(self).__name__}({n:,} rows, {d:,} features, {self.starts.size - 1} blocks)"
+
+
+def _stamp(state: Any) -> tuple[int, int]:
+    return state.st_size, state.st_mtime_ns
 
 
 class HeldRows(Rows):
@@ -113,6 +155,9 @@ class MappedRows(Rows):
         if X.ndim != 2 or X.dtype.kind not in "biuf":
             raise ValueError(f"X must be a matrix of numbers, got {X.dtype} of shape {X.shape}")
         self._X = X
+        file = getattr(X, "filename", None)
+        if file is not None and os.path.exists(file):
+            self._remember(file)
         self.shape = (X.shape[0], X.shape[1])
         self.dtype = np.dtype(np.float32 if X.dtype == np.float32 else np.float64)
         self.starts = _even_starts(X.shape[0], self.dtype.itemsize * X.shape[1])
@@ -126,100 +171,6 @@ class MappedRows(Rows):
                 pages.madvise(mmap.MADV_DONTNEED)
 
 
-class ParquetRows(Rows):
-    """The rows of a Parquet file or of a folder of them.
-
-    Parameters
-    ----------
-    path : path
-    target : str, optional
-        The column of the labels.
-    features : list of str, optional
-        The columns of the features, in order; by default all but the target.  One column of lists
-        of numbers, all of one length, may stand for all features.
-    """
-
-    def __init__(
-        self, path: Path, target: str | None = None, features: list[str] | None = None
-    ) -> None:
-        parquet = _parquet()
-        files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
-        if not files:
-            raise ValueError(f"path must have Parquet files in it, got the folder {path}")
-        self._target = target
-        self._names_of_files = [str(file) for file in files]
-        self._files = [parquet.ParquetFile(file) for file in files]
-        schema = self._files[0].schema_arrow
-        self.columns: list[str] = list(schema.names)
-        wanted = ([] if target is None else [target]) + (features or [])
-        for name in wanted:
-            if name not in schema.names:
-                raise ValueError(f"{path} has no column {name!r}; it has {', '.join(schema.names)}")
-        names = features or [name for name in schema.names if name != target]
-        self._names = names
-        types = [schema.field(name).type for name in names]
-        self._lists = len(names) == 1 and hasattr(types[0], "value_type")
-        kinds = [types[0].value_type] if self._lists else types
-        for name, kind in zip(names, kinds, strict=True):
-            if np.dtype(kind.to_pandas_dtype()).kind not in "biuf":
-                raise ValueError(f"feature column {name!r} of {path} must be numbers, is {kind}")
-        single = all(kind.to_pandas_dtype() == np.float32 for kind in kinds)
-        self.dtype = np.dtype(np.float32 if single else np.float64)
-        n = sum(file.metadata.num_rows for file in self._files)
-        d = len(names)
-        if self._lists:
-            first = next(self._files[0].iter_batches(batch_size=1, columns=names))
-            d = len(first.column(0)[0])
-        elif features is None:
-            self.feature_names = names
-        self.shape = n, d
-        self._step = max(1, BLOCK_BYTES // max(self.dtype.itemsize * d, 1))
-        if target is not None:
-            columns = [file.read(columns=[target]).column(0) for file in self._files]
-            self.target = np.concatenate([np.asarray(column) for column in columns])
-        counts = [count for file in self._files for count in self._counts(file.metadata.num_rows)]
-        self.starts = np.cumsum([0, *counts])
-
-    def row_groups(self) -> Iterator[tuple[str, int, int]]:
-        """File, number and length of every row group."""
-        for name, file in zip(self._names_of_files, self._files, strict=True):
-            for group in range(file.metadata.num_row_groups):
-                yield name, group, file.metadata.row_group(group).num_rows
-
-    def row_group(self, group: int) -> tuple[Any, Any]:
-        """Features and labels of a row group of the first file."""
-        table = self._files[0].read_row_group(group)
-        batches = table.select(self._names).combine_chunks().to_batches()
-        X = np.concatenate([self._matrix(batch) for batch in batches])
-        return X, np.asarray(table.column(self._target))
-
-    def _counts(self, n: int) -> list[int]:
-        return [min(self._step, n - first) for first in range(0, n, self._step)]
-
-    def _blocks(self) -> Iterator[Any]:
-        for file in self._files:
-            batches = file.iter_batches(batch_size=self._step, columns=self._names)
-            rest = np.empty((0, self.shape[1]), dtype=self.dtype)
-            for batch in batches:  # a batch ends with its row group
-                rest = np.concatenate([rest, self._matrix(batch)])
-                while rest.shape[0] >= self._step:
-                    yield rest[: self._step].copy()
-                    rest = rest[self._step :]
-            if rest.shape[0]:
-                yield rest
-
-    def _matrix(self, batch: Any) -> Any:
-        if not self._lists:
-            out = np.empty((batch.num_rows, self.shape[1]), dtype=self.dtype)
-            for j, name in enumerate(self._names):
-                out[:, j] = batch.column(name).to_numpy(zero_copy_only=False)
-            return out
-        values = np.asarray(batch.column(0).flatten(), dtype=self.dtype)
-        if values.size != batch.num_rows * self.shape[1]:
-            raise ValueError(f"lists of column {self._names[0]!r} must all have one length")
-        return values.reshape(batch.num_rows, self.shape[1])
-
-
 class SvmlightRows(Rows):
     """The rows of an svmlight file, as CSR blocks.
 
@@ -231,56 +182,66 @@ class SvmlightRows(Rows):
     """
 
     sparse = True
+    _reopens = True
 
     def __init__(self, path: Path, n_features: int | None = None) -> None:
         self.dtype = np.dtype(np.float64)
         self._path = path
-        size = path.stat().st_size
-        self._offsets = list(range(0, size, BLOCK_BYTES // 4))  # text is longer than CSR rows
+        self._remember(path)
+        bounds = _line_starts(path, BLOCK_BYTES // 4)  # text is longer than CSR rows
         least, most, counts, labels = _MANY, -1, [], []
-        for offset in self._offsets:
-            X, y = self._load(offset, _MANY)
+        for first, last in pairwise(bounds):
+            X, y = self._load(first, last, _MANY)
             counts.append(X.shape[0])
             labels.append(y)
             if X.nnz:
                 least, most = min(least, int(X.indices.min())), max(most, int(X.indices.max()))
         self._shift = 1 if least >= 1 else 0
-        d = most + 1 - self._shift
+        d = max(most + 1 - self._shift, 0)
         if n_features is not None and n_features < d:
             raise ValueError(f"n_features must be at least {d} for {path}, got {n_features}")
         kept = [k for k, count in enumerate(counts) if count]
-        self._offsets = [self._offsets[k] for k in kept]
+        self._parts = [(bounds[k], bounds[k + 1]) for k in kept]
         self.starts = np.cumsum([0, *(counts[k] for k in kept)])
         self.shape = int(self.starts[-1]), d if n_features is None else n_features
-        y = np.concatenate(labels) if labels else np.empty(0)
-        self.target = y.astype(np.int64) if (y % 1 == 0).all() else y
+        self.target = whole_numbers(np.concatenate(labels) if labels else np.empty(0))
 
-    def _load(self, offset: int, n_features: int) -> Any:
+    def _load(self, first: int, last: int, n_features: int) -> Any:
+        """The rows of the lines between two places in the file."""
         from sklearn.datasets import load_svmlight_file
 
+        with open_regular(self._path) as file:
+            file.seek(first)
+            text = io.BytesIO(file.read(last - first))
         try:
-            return load_svmlight_file(
-                str(self._path), n_features=n_features, zero_based=True, offset=offset,
-                length=BLOCK_BYTES // 4,
-            )  # fmt: skip
-        except ValueError as problem:
+            return load_svmlight_file(text, n_features=n_features, zero_based=True)
+        except Exception as problem:  # the parser's own, numbers that are too large
             raise ValueError(f"{self._path} is not an svmlight file: {problem}") from None
 
     def _blocks(self) -> Iterator[Any]:
-        for offset in self._offsets:
-            X, _ = self._load(offset, self.shape[1] + self._shift)
-            X = sp.csr_array(X)
+        for first, last in self._parts:
+            X = sp.csr_array(self._load(first, last, self.shape[1] + self._shift)[0])
             yield sp.csr_array(
                 (X.data, X.indices - self._shift, X.indptr), shape=(X.shape[0], self.shape[1])
             )
 
 
-def _parquet() -> Any:
-    try:
-        import pyarrow.parquet as parquet
-    except ImportError:
-        raise ImportError("Parquet files need pyarrow: pip install cornerstep[parquet]") from None
-    return parquet
+def _line_starts(path: Path, size: int) -> list[int]:
+    """Places between lines, about ``size`` bytes apart, from the beginning to the end."""
+    with open_regular(path) as file:
+        end = file.seek(0, os.SEEK_END)
+        starts = [0]
+        while starts[-1] < end:
+            file.seek(starts[-1] + size - 1)
+            file.readline()
+            starts.append(min(file.tell(), end))
+    return starts
+
+
+def whole_numbers(labels: Any) -> Any:
+    """Labels as integers, if all are whole numbers that float64 tells apart."""
+    whole = (np.abs(labels) < _EXACT) & (np.floor(labels) == labels)
+    return labels.astype(np.int64) if whole.all() else labels
 
 
 def open_rows(
@@ -311,12 +272,16 @@ def open_rows(
     path = Path(path)
     if not path.exists():
         raise ValueError(f"path must be a file or a folder, there is no {path}")
+    if not (path.is_file() or path.is_dir()):
+        raise ValueError(f"path must be a file or a folder, {path} is a pipe or a device")
     kind = ".parquet" if path.is_dir() else path.suffix.lower()
     if kind != ".parquet" and (target is not None or features is not None):
         raise ValueError(f"target and features are for Parquet files, {path} is none")
     if kind == ".npy":
-        return MappedRows(np.load(path, mmap_mode="r"))
+        return MappedRows(load_npy(path, mapped=True))
     if kind == ".parquet":
+        from cornerstep.parquet_rows import ParquetRows
+
         return ParquetRows(path, target, features)
     if kind in (".svm", ".svmlight", ".libsvm", ".txt"):
         return SvmlightRows(path, n_features)

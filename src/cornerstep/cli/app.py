@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import traceback
 import warnings
 from collections.abc import Callable
 from functools import wraps
@@ -11,7 +13,18 @@ from typing import Annotated, Any
 import typer
 
 from cornerstep.cli import inspecting, training, using
-from cornerstep.cli.screen import INTERRUPTED, WRONG, UserError, put, say
+from cornerstep.cli.screen import (
+    CRASHED,
+    INTERRUPTED,
+    SOLVED,
+    WRONG,
+    UserError,
+    give_up,
+    provide_streams,
+    put,
+    say,
+)
+from cornerstep.files import WriteError
 
 app = typer.Typer(
     name="cornerstep",
@@ -22,8 +35,8 @@ app = typer.Typer(
 )
 
 
-class StoppedError(Exception):
-    """Ctrl-C where there is nothing to keep: the option parser would swallow the interrupt."""
+class EndedError(Exception):
+    """A command that ended by its cause, which the option parser would take for its own affair."""
 
 
 def _command(function: Callable[..., None]) -> None:
@@ -31,8 +44,8 @@ def _command(function: Callable[..., None]) -> None:
     def wrapped(*arguments: Any, **options: Any) -> None:
         try:
             function(*arguments, **options)
-        except KeyboardInterrupt as stop:
-            raise StoppedError(str(stop)) from None
+        except (KeyboardInterrupt, EOFError, OSError) as problem:
+            raise EndedError from problem
 
     app.command()(wrapped)
 
@@ -63,6 +76,7 @@ def start(
 
 def main(arguments: list[str] | None = None) -> None:
     """Run a command and leave with its exit code."""
+    provide_streams()
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
 
 
@@ -71,26 +85,61 @@ def run(arguments: list[str]) -> int:
     from sklearn.exceptions import ConvergenceWarning
 
     warnings.simplefilter("ignore", ConvergenceWarning)  # the table says how a run ended
+    code = _called(arguments)
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        give_up(sys.stdout)
+    except OSError as problem:
+        code = _failed(problem)
+    try:
+        sys.stderr.flush()
+    except OSError:
+        give_up(sys.stderr)
+    return code
+
+
+def _called(arguments: list[str]) -> int:
     try:
         code: Any = app(arguments, standalone_mode=False, prog_name="cornerstep")
-        sys.stdout.flush()
-    except UserError as problem:
-        return _wrong(str(problem))
-    except (StoppedError, KeyboardInterrupt) as stop:
-        say(f"interrupted{f': {stop}' if str(stop) else ''}; nothing was saved")
-        return INTERRUPTED
-    except BrokenPipeError:  # the reader of a pipe has left
-        sys.stderr.close()
-        return 0
-    except MemoryError:
-        return _wrong("the data does not fit in memory")
+    except SystemExit:  # the option parser's way when nobody reads its help
+        return SOLVED
+    except EndedError as end:
+        return _failed(end.__cause__ or end)
     except Exception as problem:
-        if hasattr(problem, "format_message"):  # a wrong option or a missing argument
-            return _wrong(f"{problem.format_message()} (see cornerstep COMMAND --help)")
-        if isinstance(problem, ValueError | TypeError):  # the library's own words
-            return _wrong(str(problem))
-        raise
-    return code if isinstance(code, int) else 0
+        return _failed(problem)
+    return code if isinstance(code, int) else SOLVED
+
+
+def _failed(problem: BaseException) -> int:
+    """Say what went wrong; the exit code."""
+    if isinstance(problem, KeyboardInterrupt):
+        say(f"interrupted{f': {problem}' if str(problem) else ''}; nothing was saved")
+        return INTERRUPTED
+    if isinstance(problem, BrokenPipeError):  # the reader of a pipe has left
+        give_up(sys.stdout)
+        return SOLVED
+    if isinstance(problem, OSError):
+        return _wrong(_of_files(problem))
+    if isinstance(problem, MemoryError):
+        return _wrong("the data does not fit in memory")
+    if hasattr(problem, "format_message"):  # a wrong option or a missing argument
+        return _wrong(f"{problem.format_message()} (see cornerstep COMMAND --help)")
+    if isinstance(problem, UserError | ValueError | TypeError):  # the library's own words
+        return _wrong(str(problem))
+    traceback.print_exception(problem)
+    say("error: this is a defect of cornerstep, not of its input; please report the lines above")
+    return CRASHED
+
+
+def _of_files(problem: OSError) -> str:
+    """What is wrong with a file; one without a name is stdout."""
+    why = problem.strerror or str(problem)
+    if problem.filename is None:
+        give_up(sys.stdout)
+        return f"cannot write to stdout: {why}"
+    name = os.fsdecode(problem.filename)
+    return f"cannot write {name}: {why}" if isinstance(problem, WriteError) else f"{name}: {why}"
 
 
 def _wrong(text: str) -> int:

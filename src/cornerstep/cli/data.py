@@ -1,4 +1,4 @@
-"""Data files: svmlight/LIBSVM, CSV, Parquet and npz behind one reader and one writer.
+"""Data files: svmlight/LIBSVM, CSV, Parquet, npy and npz behind one reader.
 
 Every file is a table of examples: features X, labels y and, for chains, the sequence that each row
 belongs to.
@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import csv
 import os
-import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,12 +27,22 @@ import numpy as np
 import scipy.sparse as sp
 
 from cornerstep.cli.screen import UserError
+from cornerstep.files import open_regular
+from cornerstep.npy import Archive, load_npy
+from cornerstep.streaming import Rows, open_rows, whole_numbers
 
 FORMATS = {
     ".svm": "svmlight", ".svmlight": "svmlight", ".libsvm": "svmlight", ".txt": "svmlight",
     ".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".npz": "npz", ".npy": "npy",
 }  # fmt: skip
 _STREAMED = ("svmlight", "parquet", "npy")
+_BROKEN = {  # what is said of a file that cannot be read
+    "svmlight": "is not an svmlight file (lines 'label index:value ...')",
+    "csv": "is not a CSV file in UTF-8, save it as one",
+    "parquet": "is not a Parquet file",
+    "npz": "is not an npz file of plain arrays, write it with numpy.savez",
+    "npy": "must be an npy file of numbers",
+}
 _LARGE = 0.25  # of the machine's memory: a file beyond that is read in blocks
 
 
@@ -49,6 +60,13 @@ class Dataset:
     def n(self) -> int:
         """The number of rows."""
         return int(self.X.shape[0])
+
+    def dense(self) -> Any:
+        """X as an array, if that fits in memory."""
+        if not sp.issparse(self.X):
+            return self.X
+        require_room(self.X.shape[0], self.X.shape[1], f"{self.path} as an array")
+        return np.asarray(self.X.todense())
 
     def rows(self, chosen: Any) -> Dataset:
         """Some of the rows."""
@@ -111,12 +129,11 @@ def read(
         Complain if there are none.
     """
     kind = format_of(path)
-    if not path.exists():
-        raise UserError(f"there is no file {path}")
+    _require_file(path)
     if kind in ("svmlight", "npz") and (target or drop):
         option = "--target" if target else "--drop"
         raise UserError(f"{option} is for CSV and Parquet files, {path} is {kind}")
-    try:
+    with _reading(path, kind):
         if kind == "svmlight":
             found = _read_svmlight(path, n_features)
         elif kind == "npz":
@@ -131,15 +148,58 @@ def read(
                     f"(columns: {_few(list(table))})"
                 )
             found = _from_columns(path, table, target, sequence, drop or [], features)
+        _check(found)
+    return found.labelled() if needs_labels else found
+
+
+def _require_file(path: Path) -> None:
+    if not path.exists():
+        raise UserError(f"there is no file {path}")
+    if not (path.is_file() or path.is_dir()):
+        raise UserError(f"{path} must be a file: it is a pipe or a device, which may have no end")
+
+
+@contextmanager
+def _reading(path: Path, kind: str) -> Iterator[None]:
+    """Say in one line whatever a reader makes of the bytes of a file."""
+    try:
+        yield
+    except (UserError, MemoryError):
+        raise
     except OSError as problem:
         raise UserError(f"cannot read {path}: {problem.strerror or problem}") from None
+    except ImportError as problem:
+        raise UserError(str(problem)) from None
+    except Exception as problem:
+        raise UserError(f"{path} {_BROKEN[kind]}: {problem or type(problem).__name__}") from None
+
+
+def _check(found: Dataset) -> None:
+    """Complain unless there are examples, as many of everything, and finite ones."""
+    path = found.path
     if found.n == 0 or found.X.shape[1] == 0:
         raise UserError(f"{path} holds no examples or no features: it has shape {found.X.shape}")
     for values, name in ((found.y, "labels"), (found.sequence, "sequences")):
-        if values is not None and len(values) != found.n:
-            raise UserError(f"{path} has {found.n} rows of features and {len(values)} {name}")
+        if values is not None and np.shape(values) != (found.n,):
+            raise UserError(
+                f"{path} has {found.n} rows of features and {name} of shape {np.shape(values)}"
+            )
+    if found.names and len(found.names) != found.X.shape[1]:
+        raise UserError(f"{path} has {found.X.shape[1]} features and {len(found.names)} names")
     _require_finite(found)
-    return found.labelled() if needs_labels else found
+
+
+def require_room(rows: float, columns: float, what: str) -> None:
+    """Complain about a matrix of float64 that is larger than the machine's memory."""
+    if 8.0 * rows * columns > _memory():
+        raise UserError(
+            f"{what} would be a matrix of {rows:,.0f} rows and {columns:,.0f} columns, which does "
+            "not fit in memory"
+        )
+
+
+def _memory() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def is_large(path: Path) -> bool:
@@ -148,8 +208,7 @@ def is_large(path: Path) -> bool:
         return True
     if format_of(path) not in _STREAMED or not path.exists():
         return False
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return path.stat().st_size > _LARGE * memory
+    return path.stat().st_size > _LARGE * _memory()
 
 
 def stream(
@@ -166,11 +225,8 @@ def stream(
     Parameters are those of :func:`read`.  A target that is not there matters only where labels are
     needed.
     """
-    from cornerstep.streaming import open_rows
-
     kind = format_of(path)
-    if not path.exists():
-        raise UserError(f"there is no file {path}")
+    _require_file(path)
     if kind not in _STREAMED:
         raise UserError(f"--stream is for Parquet, svmlight and npy files, {path} is {kind}")
     if drop and kind != "parquet":
@@ -178,37 +234,42 @@ def stream(
     if target is None and kind != "svmlight" and needs_labels:
         what = "their column" if kind == "parquet" else "the npy file that has them"
         raise UserError(f"{path} has no labels: name {what} with --target")
-    try:
-        if kind == "parquet":
-            if not needs_labels and target not in _columns(path):
-                target = None
-            rows = open_rows(path, target=target, features=features)
-            if drop:
-                features = [name for name in rows.feature_names or [] if name not in drop]
-                rows = open_rows(path, target=target, features=features)
-            rows.feature_names = features or rows.feature_names
-            labels = rows.target
-        elif kind == "svmlight":
-            rows = open_rows(path, n_features=n_features)
-            labels = rows.target
-        else:
-            rows = open_rows(path)
-            labels = np.load(str(target), mmap_mode="r") if needs_labels else None
-    except OSError as problem:
-        raise UserError(f"cannot read {problem.filename or path}: {problem.strerror}") from None
-    except (ValueError, ImportError) as problem:
-        raise UserError(str(problem)) from None
-    if labels is None or not needs_labels:
-        return Dataset(path, rows, names=rows.feature_names or [])
-    y = _labels(_complete(path, target or "label", labels))
+    with _reading(path, kind):
+        if kind == "parquet" and not needs_labels and target not in _columns(path):
+            target = None
+        rows = _opened(path, kind, target, drop or [], features, n_features)
+        if not needs_labels:
+            return Dataset(path, rows, names=rows.feature_names or [])
+        labels = load_npy(str(target)) if kind == "npy" else rows.target
+        if labels is None:
+            raise UserError(f"{path} has no labels")
+        y = _labels(_complete(path, target or "label", labels))
     if y.shape != rows.shape[:1]:
-        raise UserError(f"{path} has {rows.shape[0]} rows of features and {y.size} labels")
+        raise UserError(f"{path} has {rows.shape[0]} rows of features and labels of {y.shape}")
     return Dataset(path, rows, y, names=rows.feature_names or [])
+
+
+def _opened(
+    path: Path,
+    kind: str,
+    target: str | None,
+    drop: list[str],
+    features: list[str] | None,
+    n_features: int | None,
+) -> Rows:
+    if kind != "parquet":
+        return open_rows(path, n_features=n_features)
+    rows = open_rows(path, target=target, features=features)
+    if drop:
+        features = [name for name in rows.feature_names or [] if name not in drop]
+        rows = open_rows(path, target=target, features=features)
+    rows.feature_names = features or rows.feature_names
+    return rows
 
 
 def _columns(path: Path) -> list[str]:
     """Names of the columns of a Parquet file, or of the first in a folder."""
-    from cornerstep.streaming import ParquetRows
+    from cornerstep.parquet_rows import ParquetRows
 
     return ParquetRows(path).columns
 
@@ -231,40 +292,33 @@ def _labels(values: Any) -> Any:
         words = np.array([str(v) for v in values])
         try:
             return words.astype(np.int64)
-        except ValueError:
+        except (ValueError, OverflowError):
             return words
-    if values.dtype.kind == "f" and np.isfinite(values).all() and (values % 1 == 0).all():
-        return values.astype(np.int64)
-    return values
+    return whole_numbers(values) if values.dtype.kind == "f" else values
 
 
 def _read_svmlight(path: Path, n_features: int | None) -> Dataset:
     from sklearn.datasets import load_svmlight_file
 
     try:
-        X, y, qid = load_svmlight_file(str(path), n_features=n_features, query_id=True)
+        with open_regular(path) as file:
+            X, y, qid = load_svmlight_file(file, n_features=n_features, query_id=True)
     except ValueError as problem:
         if n_features is not None and "n_features" in str(problem):
             raise UserError(f"{path} has features beyond the model's {n_features}") from None
-        raise UserError(
-            f"{path} is not an svmlight file (lines 'label index:value ...'): {problem}"
-        ) from None
+        raise
     sequence = qid if np.asarray(qid).any() else None
     return Dataset(path, sp.csr_array(X), _labels(y), sequence)
 
 
 def _read_npz(path: Path) -> Dataset:
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-    except (ValueError, zipfile.BadZipFile, EOFError, KeyError) as problem:
-        raise UserError(
-            f"{path} is not an npz file of plain arrays, write it with numpy.savez: {problem}"
-        ) from None
+    with Archive(path) as file:
+        arrays = {name.removesuffix(".npy"): file.array(name)[0] for name in file.names()}
     names = [str(name) for name in arrays.get("feature_names", [])]
     if {"data", "indices", "indptr", "shape"} <= set(arrays):
         parts = (arrays["data"], arrays["indices"], arrays["indptr"])
-        X: Any = sp.csr_array(parts, shape=tuple(arrays["shape"]))
+        X: Any = sp.csr_array(parts, shape=tuple(arrays["shape"].tolist()))
+        X.check_format(full_check=True)
     elif "X" in arrays:
         X = arrays["X"]
     else:
@@ -279,11 +333,8 @@ def _read_npz(path: Path) -> Dataset:
 
 
 def _read_npy(path: Path, target: str | None) -> Dataset:
-    try:
-        X = np.load(path)
-        y = None if target is None else _labels(np.load(target))
-    except (ValueError, EOFError) as problem:
-        raise UserError(f"{path} must be an npy file of numbers: {problem}") from None
+    X = load_npy(path)
+    y = None if target is None else _labels(load_npy(target))
     if X.ndim != 2 or X.dtype.kind not in "biuf":
         raise UserError(f"{path} must hold a matrix of numbers, got {X.dtype} of shape {X.shape}")
     return Dataset(path, X if X.dtype.kind == "f" else X.astype(np.float64), y)
@@ -291,11 +342,8 @@ def _read_npy(path: Path, target: str | None) -> Dataset:
 
 def _csv_columns(path: Path) -> dict[str, Any]:
     delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            rows = list(csv.reader(file, delimiter=delimiter))
-    except (UnicodeDecodeError, csv.Error) as problem:
-        raise UserError(f"{path} is not a CSV file in UTF-8, save it as one: {problem}") from None
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        rows = list(csv.reader(file, delimiter=delimiter))
     rows = [row for row in rows if row]
     if len(rows) < 2:
         raise UserError(
@@ -317,14 +365,10 @@ def _csv_columns(path: Path) -> dict[str, Any]:
 
 def _parquet_columns(path: Path) -> dict[str, Any]:
     try:
-        import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError:
         raise UserError("Parquet files need pyarrow: pip install 'cornerstep[parquet]'") from None
-    try:
-        table = pq.read_table(path)
-    except pa.ArrowException as problem:
-        raise UserError(f"{path} is not a Parquet file: {problem}") from None
+    table = pq.read_table(path)
     return {name: table[name].to_numpy() for name in table.column_names}
 
 
@@ -375,82 +419,6 @@ def _numbers(path: Path, name: str, values: Any) -> Any:
                     f"leave it out with --drop {name}, or name it with --target if it has labels"
                 ) from None
         raise
-
-
-def write(data: Dataset, path: Path, target: str = "target") -> None:
-    """Write a data file; the ending says which format."""
-    kind = format_of(path)
-    if kind == "npy":
-        raise UserError(f"{path} cannot hold labels: write npz instead")
-    try:
-        if kind == "svmlight":
-            _write_svmlight(data, path)
-        elif kind == "npz":
-            _write_npz(data, path)
-        else:
-            table = _as_columns(data, target)
-            (_write_csv if kind == "csv" else _write_parquet)(table, path)
-    except OSError as problem:
-        raise UserError(f"cannot write {path}: {problem.strerror or problem}") from None
-
-
-def _write_svmlight(data: Dataset, path: Path) -> None:
-    from sklearn.datasets import dump_svmlight_file
-
-    y = np.zeros(data.n) if data.y is None else data.y
-    if np.asarray(y).dtype.kind not in "biuf":
-        raise UserError(
-            f"svmlight files need numbers as labels, {data.path} has {str(y[0])!r}: "
-            "write CSV, Parquet or npz"
-        )
-    qid = None
-    if data.sequence is not None:
-        qid = np.unique(data.sequence, return_inverse=True)[1] + 1
-    dump_svmlight_file(data.X, y, str(path), zero_based=False, query_id=qid)
-
-
-def _write_npz(data: Dataset, path: Path) -> None:
-    arrays: dict[str, Any] = {}
-    if sp.issparse(data.X):
-        arrays.update(data=data.X.data, indices=data.X.indices, indptr=data.X.indptr,
-                      shape=np.array(data.X.shape))  # fmt: skip
-    else:
-        arrays["X"] = data.X
-    for name, values in (("y", data.y), ("sequence", data.sequence)):
-        if values is not None:
-            arrays[name] = values
-    if data.names:
-        arrays["feature_names"] = np.array(data.names)
-    np.savez_compressed(path, **arrays)
-
-
-def _as_columns(data: Dataset, target: str) -> dict[str, Any]:
-    dense = np.asarray(data.X.todense()) if sp.issparse(data.X) else data.X
-    names = data.names or [f"x{k + 1}" for k in range(dense.shape[1])]
-    table = dict(zip(names, dense.T, strict=True))
-    if data.y is not None:
-        table[target] = data.y
-    if data.sequence is not None:
-        table["sequence"] = data.sequence
-    return table
-
-
-def _write_csv(table: dict[str, Any], path: Path) -> None:
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
-        writer.writerow(table)
-        writer.writerows(zip(*(values.tolist() for values in table.values()), strict=True))
-
-
-def _write_parquet(table: dict[str, Any], path: Path) -> None:
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError:
-        raise UserError("Parquet files need pyarrow: pip install 'cornerstep[parquet]'") from None
-    pq.write_table(
-        pa.table({name: pa.array(values.tolist()) for name, values in table.items()}), path
-    )
 
 
 def _few(names: list[str]) -> str:

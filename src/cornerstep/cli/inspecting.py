@@ -44,12 +44,12 @@ def inspect(model: ModelFile, json: Json = False) -> None:
         "written by": f"cornerstep {manifest['library_version']}, "
         f"format {manifest['format_version']}",
         "parameters": ", ".join(f"{key}={value!r}" for key, value in changed.items()) or "defaults",
-        "features": estimator.n_features_in_,
+        "features": getattr(estimator, "n_features_in_", "any"),
         "classes": _classes(estimator),
         name: f"{size:,}",
     }
     rows |= models.summary(certificate(estimator))
-    if notes.get("data"):
+    if {"data", "rows", "training_rows"} <= set(notes):
         rows["trained on"] = (
             f"{notes['training_rows']:,} of {notes['rows']:,} rows of {notes['data']}"
         )
@@ -67,7 +67,8 @@ def _plain(value: Any) -> Any:
 
 
 def _classes(estimator: Any) -> str:
-    labels = estimator.model_.labels_ if measures.is_structured(estimator) else estimator.classes_
+    of = estimator.model_ if measures.is_structured(estimator) else estimator
+    labels = getattr(of, "labels_", getattr(of, "classes_", ()))
     more = ", ..." if len(labels) > 10 else ""
     return f"{len(labels)}: {', '.join(map(str, labels[:10]))}{more}"
 
@@ -91,8 +92,8 @@ def certify(
     models.check_labels(estimator, table)
     if "rows" in notes and table.n != notes["rows"]:
         raise UserError(
-            f"the model was trained on {notes['data']} with {notes['rows']} rows, {data} has "
-            f"{table.n}: give the same data"
+            f"the model was trained on {notes.get('data', 'data')} with {notes['rows']} rows, "
+            f"{data} has {table.n}: give the same data"
         )
     train, _ = models.split(table, notes.get("holdout", 0.0), notes.get("seed", 0))
     try:

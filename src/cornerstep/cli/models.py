@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,16 @@ MODELS = {
     "kernel": "ReducedHullSVC",
     "structured-chain": "StructuredSVC",
     "boost": "SoftMarginBoostingClassifier",
+}
+_NOTES: dict[str, Callable[[Any], bool]] = {  # that commands use; others are the user's own
+    "data": lambda note: isinstance(note, str),
+    "rows": lambda note: type(note) is int,
+    "training_rows": lambda note: type(note) is int,
+    "holdout": lambda note: isinstance(note, float) and 0 <= note < 1,
+    "seed": lambda note: type(note) is int and 0 <= note < 2**32,
+    "target": lambda note: isinstance(note, str),
+    "sequence": lambda note: isinstance(note, str),
+    "features": lambda note: isinstance(note, list) and all(isinstance(v, str) for v in note),
 }
 _OWN = {"model", "verbose", "warm_start"}  # parameters that commands set themselves
 
@@ -61,7 +72,7 @@ def arrays(estimator: Any, data: Dataset) -> tuple[Any, Any]:
         X, y, _ = data.chains()
         return X, y
     if type(estimator).__name__ == "SoftMarginBoostingClassifier" and hasattr(data.X, "todense"):
-        return np.asarray(data.X.todense()), data.y
+        return data.dense(), data.y
     if hasattr(estimator, "feature_names_in_") and not isinstance(data.X, Rows):
         return HeldRows(data.X, data.names or None), data.y  # trained in blocks, with names
     return data.X, data.y
@@ -93,10 +104,10 @@ def split(data: Dataset, holdout: float, seed: int) -> tuple[Dataset, Dataset | 
 
 def load_model(path: Path) -> tuple[Any, dict[str, Any]]:
     """The estimator of a model file, and the notes that were taken when it was trained."""
-    try:
-        return cornerstep.load(path), cornerstep.read_manifest(path)["notes"]
-    except cornerstep.ModelFileError as problem:
-        raise UserError(str(problem)) from None
+    notes = cornerstep.read_manifest(path)["notes"]
+    return cornerstep.load(path), {
+        name: notes[name] for name, fits in _NOTES.items() if name in notes and fits(notes[name])
+    }
 
 
 def read_for(
@@ -114,6 +125,8 @@ def read_for(
     Read in blocks if ``streamed``, or by default if the file is large and the model can do with
     that; ``whole`` says what needs all rows in memory, if anything does.
     """
+    if is_structured(estimator) and type(estimator.model_).__name__ != "ChainModel":
+        raise UserError("commands read data for structured models of chains only")
     expected = int(estimator.n_features_in_)
     linear = getattr(estimator, "kernel", None) == "linear" and hasattr(estimator, "coef_")
     if streamed is None:

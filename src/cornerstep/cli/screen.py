@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sys
-from typing import Any
+from contextlib import suppress
+from typing import Any, TextIO
 
 from rich.console import Console
 from rich.table import Table
 
-SOLVED, UNPROVEN, WRONG, LIMIT, INTERRUPTED = 0, 1, 2, 3, 130
+SOLVED, UNPROVEN, WRONG, LIMIT, CRASHED, INTERRUPTED = 0, 1, 2, 3, 70, 130
 
 
 class UserError(Exception):
@@ -22,14 +24,35 @@ def out() -> Console:
     return Console(highlight=False, soft_wrap=not sys.stdout.isatty())
 
 
+def provide_streams() -> None:
+    """Stand-ins for stdout and stderr where the caller has closed them."""
+    sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+
+
+def give_up(stream: TextIO) -> None:
+    """Let go of a stream that takes no more: what is left in its buffer must not fail again."""
+    with suppress(OSError, ValueError):
+        void = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(void, stream.fileno())
+        os.close(void)
+
+
 def say(text: str) -> None:
-    """A message, on stderr."""
-    Console(stderr=True, highlight=False, soft_wrap=True).print(text, markup=False)
+    """A message, on stderr, if that can be written to."""
+    try:
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
+    except OSError:
+        give_up(sys.stderr)
 
 
 def put(text: str) -> None:
-    """A line of plain text on stdout."""
-    sys.stdout.write(f"{text}\n")
+    """A line of plain text on stdout; the exit code tells the rest to who reads no further."""
+    try:
+        sys.stdout.write(f"{text}\n")
+    except BrokenPipeError:
+        give_up(sys.stdout)
 
 
 def put_json(value: Any) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
 import cornerstep
 from cornerstep import measures
 from cornerstep.certificates import certificate
 from cornerstep.cli import models
-from cornerstep.cli.data import Dataset, is_large, read
+from cornerstep.cli.data import Dataset, is_large, read, require_room
 from cornerstep.cli.data import stream as open_stream
 from cornerstep.cli.screen import (
     INTERRUPTED,
@@ -110,16 +111,14 @@ def fit(
     train, test = models.split(whole, holdout, seed)
     estimator.set_params(random_state=seed, verbose=0 if quiet or json else 1)
     _check_top_k(estimator, train, top_k)
+    _check_room(estimator, train)
     X, y = models.arrays(estimator, train)
     estimator.fit(X, y)
     proof = certificate(estimator)
     errors = _errors(estimator, train, test, top_k)
     if output is not None:
         notes = _notes(data, whole, train, target, sequence, holdout, seed)
-        try:
-            cornerstep.save(estimator, output, notes=notes)
-        except cornerstep.ModelFileError as problem:
-            raise UserError(str(problem)) from None
+        cornerstep.save(estimator, output, notes=notes)
     if report is not None:
         _report(estimator, train, test, report)
     name, size = measures.support_size(estimator)
@@ -185,6 +184,7 @@ def path(
     whole = read(data, target=target, sequence=sequence, drop=drop)
     train, test = models.split(whole, holdout, seed)
     estimator.set_params(random_state=seed)
+    _check_room(estimator, train)
     X, y = models.arrays(estimator, train)
     found = cornerstep.regularization_path(estimator, X, y, values)
     rows = []
@@ -239,6 +239,13 @@ def _check_streamed(
                 f"{option} needs all rows in memory, and these are read in blocks: leave it out, "
                 "or give --no-stream"
             )
+
+
+def _check_room(estimator: Any, train: Dataset) -> None:
+    """Before training: a file may name features up to any number."""
+    if getattr(estimator, "kernel", "linear") == "linear" and train.y is not None:
+        weights = 2 * np.unique(train.y).size
+        require_room(weights, train.X.shape[1], "the weights of the model, in two copies,")
 
 
 def _check_top_k(estimator: Any, train: Dataset, top_k: int) -> None:

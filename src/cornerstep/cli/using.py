@@ -14,8 +14,10 @@ import typer
 import cornerstep
 from cornerstep import measures
 from cornerstep.cli import models
-from cornerstep.cli.data import read, write
+from cornerstep.cli.data import read
 from cornerstep.cli.screen import UserError, facts, put_json, say
+from cornerstep.cli.writing import write
+from cornerstep.files import replacing_text
 from cornerstep.streaming import Rows
 
 ModelFile = Annotated[Path, typer.Argument(help="Model file.", metavar="MODEL")]
@@ -52,11 +54,8 @@ def predict(
     if output is None:
         sys.stdout.writelines(f"{line}\n" for line in lines)
         return
-    try:
-        with output.open("w", encoding="utf-8") as file:
-            file.writelines(f"{line}\n" for line in lines)
-    except OSError as problem:
-        raise UserError(f"cannot write {output}: {problem.strerror}") from None
+    with replacing_text(output) as file:
+        file.writelines(f"{line}\n" for line in lines)
 
 
 def _predictions(estimator: Any, table: Any, top_k: int, scores: bool) -> Iterable[str]:
@@ -160,8 +159,6 @@ def export(
         cornerstep.to_onnx(estimator, output)
     except ImportError as problem:
         raise UserError(str(problem)) from None
-    except OSError as problem:
-        raise UserError(f"cannot write {output}: {problem.strerror or problem}") from None
     say(
         f"{output}: takes X (float32, {estimator.n_features_in_} features), answers scores and "
         f"label (the number of the class, {estimator.classes_.size} in all)"

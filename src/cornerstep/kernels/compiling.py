@@ -11,16 +11,31 @@ Functions that allocate nothing need no counts; they take their scratch memory a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from numba import njit
+import numba
 from numba.core.options import DefaultOptions
+
+from cornerstep.kernels.compile_cache import enable_cache
 
 # Not a documented option of the compiler: without it the kernels are right, but slower.
 _UNCOUNTED: dict[str, Any] = {"_nrt": False} if hasattr(DefaultOptions, "_nrt") else {}
 
-allocating = partial(njit, cache=True, error_model="numpy", no_cfunc_wrapper=True)
+
+def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """The compiler's decorator, with a cache on disk that may be damaged or full."""
+
+    def compiled(function: Callable[..., Any]) -> Any:
+        made = numba.njit(**options)(function)
+        enable_cache(made)
+        return made
+
+    return compiled
+
+
+allocating = partial(njit, error_model="numpy", no_cfunc_wrapper=True)
 allocating_inside = partial(allocating, no_cpython_wrapper=True)
 once = partial(allocating_inside, inline="always")
 kernel = partial(allocating, **_UNCOUNTED)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from numba import njit
+from cornerstep.kernels.compiling import njit
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def refine_dense(exponents, first, second, X, gamma, least):
     """``exponents[a, b] = -gamma |X[first[a]] - X[second[b]]|²`` where not below ``least``."""
     for a in range(first.size):
@@ -18,7 +18,7 @@ def refine_dense(exponents, first, second, X, gamma, least):
                 exponents[a, b] = -gamma * total
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def refine_sparse(exponents, first, second, starts, features, values, gamma, least):
     """The same for the rows of a CSR matrix whose features are in order, by merging two rows."""
     for a in range(first.size):

@@ -6,10 +6,11 @@ All maximise ``sum_i nodes[i, y_i] + sum_e pairs[e, y_a, y_b]`` over edges e = (
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from cornerstep.kernels.compiling import njit
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def max_product(nodes, pairs, order, parent, link, forward, labels):
     """On a forest, from the leaves to the roots and back.
 
@@ -45,7 +46,7 @@ def max_product(nodes, pairs, order, parent, link, forward, labels):
         labels[i] = chosen
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def enumerate_labelings(nodes, pairs, starts, links, labels):
     """Try all labelings, in an order in which each differs from the last at one node.
 
@@ -81,7 +82,7 @@ def enumerate_labelings(nodes, pairs, starts, links, labels):
             labels[:] = y
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def minimum_cut(n, starts, heads, twins, capacities, floor, inside):
     """The source's side of a minimum cut, by Dinic's algorithm; nodes n - 2, n - 1 are its ends.
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from cornerstep.kernels.compiling import njit
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def sinkhorn(scores, sweeps, exact):
     """``argmax of <scores, z> + entropy(z)``, with logarithms, made feasible at the end.
 
@@ -41,7 +42,7 @@ def sinkhorn(scores, sweeps, exact):
     return feasible(np.exp(logs))
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def feasible(z):
     """Scale rows and columns down to at most 1, then add what is missing as a rank-one matrix."""
     k = z.shape[0]
@@ -72,7 +73,7 @@ def feasible(z):
     return z
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def nearest(target, steps, exact):
     """The nearest doubly stochastic matrix, ``max(target + u_i + v_j, 0)``.
 
@@ -117,7 +118,7 @@ def nearest(target, steps, exact):
     return feasible(z)
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _fill(target, dual, z):
     """``z = max(target + u_i + v_j, 0)``; the value of the dual."""
     k = target.shape[0]

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from cornerstep.kernels.compiling import njit
 from cornerstep.vectors import FloatArray
 
 _JITTER = 1e-13  # on the diagonal of G: equations may be singular
 
 
-@njit(cache=True)
+@njit()
 def improve(gram: FloatArray, linear: FloatArray, x: FloatArray, tol: float, limit: int) -> float:
     """Change x until Frank-Wolfe's gap is at most ``tol``, or ``limit`` systems are solved.
 
@@ -38,7 +38,7 @@ def improve(gram: FloatArray, linear: FloatArray, x: FloatArray, tol: float, lim
             solved += 1
 
 
-@njit(cache=True)
+@njit()
 def _towards_least(gram: FloatArray, gradient: FloatArray, x: FloatArray, free: Any) -> bool:
     """Go to the minimum over the free coordinates with their sum as it is; whether it is met."""
     chosen = np.flatnonzero(free)

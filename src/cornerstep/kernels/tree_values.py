@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
+from cornerstep.kernels.compiling import njit
 
-@numba.njit(cache=True, nogil=True)
+
+@njit(nogil=True)
 def evaluate(columns, features, thresholds, leaves, out):
     """``out[k, i]``: the leaf of tree k that example i falls into; ``x <= threshold`` goes left.
 
@@ -30,7 +31,7 @@ def evaluate(columns, features, thresholds, leaves, out):
             out[k, i] = leaves[k, v - n_nodes]
 
 
-@numba.njit(cache=True, nogil=True)
+@njit(nogil=True)
 def leaf_sums(columns, features, thresholds, signed):
     """``S[k, leaf]``: the sum of ``signed`` over the examples in a leaf of tree k."""
     n_nodes = features.shape[1]

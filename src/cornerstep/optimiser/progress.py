@@ -7,9 +7,11 @@ time left if the gap goes on falling at its recent rate.
 from __future__ import annotations
 
 import math
+import sys
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -62,6 +64,22 @@ class Descent:
         return max(math.log(self.least) - math.log(target), 0.0) * taken / fallen
 
 
+class _Stderr:
+    """stderr, as long as it takes what is written: nobody who looks away ends a run."""
+
+    def write(self, text: str) -> int:
+        with suppress(OSError):
+            sys.stderr.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            sys.stderr.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(sys.stderr, name)
+
+
 class Progress:
     """Shows iteration, value, gap and seconds on stderr; silent and free when ``verbose`` is 0."""
 
@@ -82,7 +100,8 @@ class Progress:
             from rich.console import Console
             from rich.live import Live
 
-            self._console = Console(stderr=True, highlight=False)
+            stderr: Any = _Stderr()
+            self._console = Console(file=stderr, highlight=False)
             if self.verbose == 1 and self._console.is_terminal:
                 self._live = Live(console=self._console, auto_refresh=False, transient=True)
                 self._live.start()

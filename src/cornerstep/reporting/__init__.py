@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
+from cornerstep.files import replacing_text
 from cornerstep.reporting.page import page
 from cornerstep.reporting.sections import Section, section
 
@@ -51,7 +51,7 @@ def report(
     part = section(estimator, X, y, title=title, data_name=data_name, feature_names=feature_names)
     text = page(part.title, [part])
     if path is not None:
-        Path(path).write_text(text, encoding="utf-8")
+        _write(text, path)
     return text
 
 
@@ -64,4 +64,9 @@ def write_page(title: str, sections: Sequence[Section], path: str | os.PathLike[
     sections : sequence of Section
     path : path-like
     """
-    Path(path).write_text(page(title, list(sections)), encoding="utf-8")
+    _write(page(title, list(sections)), path)
+
+
+def _write(text: str, path: str | os.PathLike[str]) -> None:
+    with replacing_text(path) as file:
+        file.write(text)

@@ -1,0 +1,99 @@
+"""The compile cache: damaged files are made anew, a full disk does without."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import pkgutil
+import random
+
+import pytest
+
+numba = pytest.importorskip("numba")
+
+from cornerstep import kernels  # noqa: E402
+from cornerstep.kernels import compile_cache  # noqa: E402
+
+MODULE = """
+from cornerstep.kernels.compiling import njit
+
+@njit(nogil=True)
+def twice(x):
+    return 2 * x
+"""
+
+
+@pytest.fixture
+def load(tmp_path):
+    """A module of one kernel, as a new process would see it."""
+    path = tmp_path / "kernel_of_the_test.py"
+    path.write_text(MODULE)
+
+    def loaded():
+        spec = importlib.util.spec_from_file_location("kernel_of_the_test", path)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module.twice
+
+    return loaded
+
+
+def hits(function):
+    return sum(function.stats.cache_hits.values())
+
+
+def cache_files(tmp_path):
+    return sorted(tmp_path.rglob("*.nb[ic]"))
+
+
+@pytest.mark.parametrize("damage", ["empty", "cut", "flipped", "garbage", "swapped"])
+@pytest.mark.parametrize("which", [".nbi", ".nbc"])
+def test_damaged_files_are_made_anew(tmp_path, load, damage, which):
+    assert load()(3) == 6
+    again = load()
+    assert (again(3), hits(again)) == (6, 1)
+    index = {path.suffix: path.read_bytes() for path in cache_files(tmp_path)}
+    for path in cache_files(tmp_path):
+        if path.suffix == which:
+            data = index[which]
+            at = random.Random(0).randrange(len(data))
+            path.write_bytes({
+                "empty": b"", "cut": data[:at], "garbage": b"\x80\x04garbage",
+                "flipped": data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :],
+                "swapped": index[".nbc" if which == ".nbi" else ".nbi"],
+            }[damage])  # fmt: skip
+    broken = load()
+    assert (broken(3), hits(broken)) == (6, 0)
+    mended = load()
+    assert (mended(3), hits(mended)) == (6, 1)
+
+
+def test_a_full_disk_does_without(tmp_path, load, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(compile_cache.CheckedCacheFile, "_open_for_write", full)
+    function = load()
+    assert (function(3), function(1.5)) == (6, 3.0)
+    assert cache_files(tmp_path) == []
+
+
+def test_no_place_for_a_cache(load, monkeypatch):
+    def nowhere(*_):
+        raise RuntimeError("cannot cache function: no locator available")
+
+    monkeypatch.setattr(numba.core.dispatcher.Dispatcher, "enable_caching", nowhere)
+    assert load()(3) == 6
+
+
+def test_every_kernel_is_compiled_so():
+    pytest.importorskip("scipy")
+    count = 0
+    for module in pkgutil.iter_modules(kernels.__path__):
+        if "triton" in module.name:
+            continue
+        for value in vars(importlib.import_module(f"cornerstep.kernels.{module.name}")).values():
+            if isinstance(value, numba.core.dispatcher.Dispatcher):
+                assert isinstance(value._cache._cache_file, compile_cache.CheckedCacheFile)
+                count += 1
+    assert count > 30
