@@ -168,8 +168,9 @@ def check(task: Task, model: Any, tol: float, judge: Any) -> tuple[Any, Any]:
         judge.at_most(low, value, "objective of the weights <= objective_", 4 * EPS * value)
         judge.at_most(value - best, gap, "objective_ - objective of the weights <= gap_",
                       4 * EPS * value)  # fmt: skip
-    if model.dual_coef_ is not None:
-        A = real(model.dual_coef_)
+    A = judge.call(getattr, model, "dual_coef_")
+    if A is not None:
+        A = real(A)
         judge.that((A[~task.used] == 0).all(), "no dual coefficients where the weight is 0")
         A = A[task.used]
         dual, _, high, size = task.of_dual(A)
