@@ -1,4 +1,4 @@
-"""``python -m attack``: random problems for some time, a table of what held, replays of the rest."""
+"""``python -m attack``: random problems for some time, a table of what held, and replays."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import numpy as np
 from attack import kernel_family, multiclass_family
 from attack.array_kinds import ELSEWHERE, IN_MEMORY, as_kind
 from attack.draws import chance
-from attack.judge import Judge, Refused
+from attack.judge import Judge, RefusedError
 from attack.multiclass_task import check
 from cornerstep import MulticlassSVC, ReducedHullSVC
 
@@ -20,7 +20,7 @@ from cornerstep import MulticlassSVC, ReducedHullSVC
 def _kernel(rng: Any, judge: Judge) -> None:
     X, y, share, given = kernel_family.draw(rng)
     if given["kernel"] == "precomputed" or (share is not None and not np.bincount(y, share).all()):
-        raise Refused("not of interest here")
+        raise RefusedError("not of interest here")
     kind, array, X = as_kind(rng, X, judge, IN_MEMORY)
     how = kernel_family.training(rng)
     judge.says(kind, given, how, X.shape)

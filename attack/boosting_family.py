@@ -1,7 +1,7 @@
 """``SoftMarginBoostingClassifier`` on few examples: every method, step, depth 1 and 2, weights.
 
-Judged: the soft margin of the trees and weights that the model shows, and the largest soft margin of
-any ensemble by a linear program over all sign patterns that trees of that depth can have.
+Judged: the soft margin of the trees and weights that the model shows, and the largest soft margin
+of any ensemble by a linear program over all sign patterns that trees of that depth can have.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from sklearn.base import clone
 
 from attack.draws import chance, labels, one_of, rows, weights
 from attack.exact import EPS, LONG, real
-from attack.judge import Judge, Refused
+from attack.judge import Judge, RefusedError
 from cornerstep import SoftMarginBoostingClassifier
 
 METHODS = ("mlpboost", "mlpboost", "lpboost", "erlpboost", "cerlpboost")
@@ -32,7 +32,10 @@ def patterns(X: Any, depth: int) -> Any:
         return np.where(stumps, 1.0, -1.0)
     found = set()
     for root in left:
-        left_parts, right_parts = np.unique(stumps & root, axis=0), np.unique(stumps & ~root, axis=0)
+        left_parts, right_parts = (
+            np.unique(stumps & root, axis=0),
+            np.unique(stumps & ~root, axis=0),
+        )
         for part in left_parts:
             found |= {tuple(row) for row in part | right_parts}
     return np.where(np.array(sorted(found)), 1.0, -1.0)
@@ -56,7 +59,7 @@ def largest(margins: Any, caps: Any) -> float:
         np.append(np.ones(n), 0.0)[None], [1.0], [*((0, float(c)) for c in caps), (None, None)],
     )  # fmt: skip
     if answer.status != 0:
-        raise Refused("the linear program of the judge has no answer")
+        raise RefusedError("the linear program of the judge has no answer")
     return float(answer.fun)
 
 
@@ -113,7 +116,7 @@ def attack(rng: Any, judge: Judge) -> None:
     y, share = labels(rng, n, m), weights(rng, n)
     X = rows(rng, y, int(rng.integers(1, 4)))
     if not np.isfinite(X).all():
-        raise Refused("the numbers drawn are not finite")
+        raise RefusedError("the numbers drawn are not finite")
     given = {
         "method": one_of(rng, *METHODS), "step": one_of(rng, *STEPS),
         "secondary": one_of(rng, "lp", "entropic"), "max_depth": int(rng.integers(1, 3)),

@@ -21,7 +21,7 @@ LIMIT = 20.0  # CPU seconds of a case; a run that takes longer does not end
 _TOLD = ("kernel='sigmoid' is not positive semidefinite",)  # warnings that say something true
 
 
-class Refused(Exception):
+class RefusedError(Exception):
     """The library refused the case in one clear line, or broke: there is nothing more to judge."""
 
 
@@ -90,13 +90,15 @@ class Judge:
             warnings.simplefilter("always")
             try:
                 return function(*args, **kwargs)
+            except RefusedError:
+                raise
             except ValueError as error:
                 if not is_clear(error):
                     self.violated(f"unclear error: {_said(error)}")
-                raise Refused(str(error)) from error
+                raise RefusedError(str(error)) from error
             except Exception as error:
                 self.violated(f"raw error: {_said(error)}")
-                raise Refused(str(error)) from error
+                raise RefusedError(str(error)) from error
             finally:
                 self._listen(said)
 
@@ -104,7 +106,7 @@ class Judge:
         """The function must refuse with a clear ValueError; otherwise its answer is returned."""
         try:
             answer = self.call(function, *args)
-        except Refused:
+        except RefusedError:
             return None
         self.violated(f"must be refused: {rule}")
         return answer
@@ -149,8 +151,10 @@ def judge_case(
     try:
         with np.errstate(all="ignore"):  # of the evaluators; calls of the library listen
             attack(np.random.default_rng(seed), judge)
-    except Refused as why:
+    except RefusedError as why:
         verdict.skipped = str(why) or "refused"
+    except Exception as error:
+        judge.violated(f"the attack itself broke: {_said(error)}")
     except Late:
         verdict.late = True
         judge.violated(f"does not end within {limit:g} seconds of CPU time")

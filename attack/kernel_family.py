@@ -17,7 +17,7 @@ from sklearn.base import clone
 
 from attack.draws import chance, labels, one_of, positive, rows, tolerance, weights
 from attack.exact import EPS, LONG, kernel, real
-from attack.judge import Judge, Refused
+from attack.judge import Judge, RefusedError
 from attack.regions import spent
 from cornerstep import ReducedHullSVC
 
@@ -184,7 +184,7 @@ def draw(rng: Any) -> tuple[Any, Any, Any, dict[str, Any]]:
         X = X @ X.T
         X = (X + X.T) / 2
     if not np.isfinite(X).all():
-        raise Refused("the numbers drawn are not finite")
+        raise RefusedError("the numbers drawn are not finite")
     return X, y, share, given
 
 
@@ -203,7 +203,7 @@ def fit(model: Any, X: Any, y: Any, share: Any, problems: list[Pair], judge: Jud
     """The model, fitted; a refusal because hulls touch is checked."""
     try:
         judge.call(model.fit, X, y, share)
-    except Refused as why:
+    except RefusedError as why:
         if "needs" in str(why):  # schedules need more than others
             return fit(model.set_params(method="di-away"), X, y, share, problems, judge)
         if "touch" in str(why):

@@ -17,20 +17,21 @@ import scipy.sparse as sp
 
 from attack.draws import chance, one_of, scale
 from attack.exact import EPS, LONG, real
-from attack.judge import Judge, Refused
+from attack.judge import Judge, RefusedError
 from attack.regions import Region, region
 from cornerstep import minimize, optimiser
 from cornerstep.objectives import LeastSquares, Quadratic, Smooth
 
 METHODS = (
     "auto", "auto", "fw", "away", "pairwise", "blended-pairwise", "fully-corrective",
-    "randomized-away", "di-away", "di-pairwise", "di-away-schedule", "di-pairwise-schedule", "block",
+    "randomized-away", "di-away", "di-pairwise", "di-away-schedule", "di-pairwise-schedule",
+    "block",
 )  # fmt: skip
 
 
 @dataclass
 class Problem:
-    """A function over a region; ``terms`` bounds the numbers that value and gradient are made of."""
+    """A function over a region; ``proven`` if the library knows its rounding errors."""
 
     objective: Any
     value: Any
@@ -95,7 +96,9 @@ def _smooth(rng: Any, where: Region) -> Problem:
         def gradient(x: Any) -> Any:
             return A.T @ (A @ x - 1) ** 3
 
-    return Problem((partial(Smooth, lipschitz=L), value, gradient), value, gradient, where, proven=False)
+    return Problem(
+        (partial(Smooth, lipschitz=L), value, gradient), value, gradient, where, proven=False
+    )
 
 
 def draw(rng: Any, judge: Judge) -> Problem:
@@ -148,7 +151,7 @@ def run(rng: Any, problem: Problem, judge: Judge, how: dict[str, Any]) -> Any:
     begun = time.process_time()
     try:
         result = judge.call(minimize, problem.objective, problem.region.domain, **how)
-    except Refused as why:
+    except RefusedError as why:
         if "needs" not in str(why) and "step" not in str(why):
             raise
         how["method"] = "auto"  # which needs nothing
@@ -164,7 +167,9 @@ def run(rng: Any, problem: Problem, judge: Judge, how: dict[str, Any]) -> Any:
 def check(problem: Problem, result: Any, judge: Judge, how: dict[str, Any]) -> None:
     """What must hold of an answer by itself."""
     numbers = [result.value, result.gap, result.lower_bound]
-    known = np.isfinite(result.value) and np.isfinite(result.x).all() and not np.isnan(numbers).any()
+    known = (
+        np.isfinite(result.value) and np.isfinite(result.x).all() and not np.isnan(numbers).any()
+    )
     if not judge.that(known, f"finite x and value, no NaN: {numbers}"):
         return
     x = real(result.x)
@@ -188,12 +193,15 @@ def check(problem: Problem, result: Any, judge: Judge, how: dict[str, Any]) -> N
 
 
 def rounding(problem: Problem, x: Any) -> Any:
-    """What a few units in the last place of x can do to the Frank-Wolfe gap there."""
-    moved = x * (1 + LONG(EPS) * np.where(np.arange(x.size) % 2, 1, -1))
-    g, h = problem.gradient(x), problem.gradient(moved)
+    """What a unit in the last place of each coordinate does to the Frank-Wolfe gap at x."""
+    g, f, change, own = problem.gradient(x), problem.value(x), LONG(0), LONG(0)
+    for i in np.flatnonzero(x):
+        moved = x.copy()
+        moved[i] *= 1 + LONG(EPS)
+        change += np.abs(problem.gradient(moved) - g).sum()
+        own += abs(problem.value(moved) - f)
     reach = np.abs(x).sum() + problem.region.size * x.size
-    own = 0 if problem.proven else abs(problem.value(moved) - problem.value(x))
-    return 4 * (own + (np.abs(g - h).sum() + EPS * np.abs(g).sum()) * reach)
+    return 4 * (own * (not problem.proven) + (change + EPS * np.abs(g).sum()) * reach)
 
 
 def bounded(problem: Problem, results: list[Any], judge: Judge) -> None:
@@ -221,7 +229,7 @@ def attack(rng: Any, judge: Judge) -> None:
     problem = draw(rng, judge)
     results = []
     context = list(judge.context)
-    refused: Refused | None = None
+    refused: RefusedError | None = None
     for k in range(2):
         judge.context = list(context)
         how = options(rng, problem, judge)
@@ -229,7 +237,7 @@ def attack(rng: Any, judge: Judge) -> None:
             how["x0"] = results[0].x
         try:
             results.append(run(rng, problem, judge, how))
-        except Refused as why:
+        except RefusedError as why:
             refused = why
     judge.context = context
     if results:

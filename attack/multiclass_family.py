@@ -14,7 +14,7 @@ from sklearn.base import clone
 
 from attack.draws import chance, labels, one_of, positive, rows, tolerance, weights
 from attack.exact import EPS, LONG, real
-from attack.judge import Judge, Refused
+from attack.judge import Judge, RefusedError
 from attack.multiclass_task import Task, check
 from cornerstep import MulticlassSVC
 
@@ -96,7 +96,7 @@ def draw(rng: Any, kernels: bool = True) -> tuple[Any, Any, Any, int, dict[str, 
             X = X @ X.T
             X = (X + X.T) / 2
     if not np.isfinite(X).all():
-        raise Refused("the numbers drawn are not finite")
+        raise RefusedError("the numbers drawn are not finite")
     return X, y, weights(rng, n), m, given
 
 

@@ -83,7 +83,7 @@ class Task:
         return value, value + gain.max(axis=1) - (weights * gain).sum(axis=1)
 
     def _corners(self, label: int) -> Any:
-        """Vertices ``beta - (1'beta) e_y`` of the dual domain: rho, cut off or not, in any order."""
+        """Vertices ``beta - (1'beta) e_y`` of the dual domain: rho, or its head, in any order."""
         lengths = (0, self.rho.size) if self.whole else range(self.rho.size + 1)
         found = set()
         for k in lengths:
@@ -108,7 +108,7 @@ class Task:
         return square / 2 + (self.scales * low).sum(), square / 2 + (self.scales * high).sum()
 
     def of_dual(self, A: Any) -> tuple[Any, Any, Any, Any]:
-        """D(A); P at the weights that A makes, from below and above; the sizes of the terms of D."""
+        """D(A); P at the weights that A makes, from below and above; the size of the terms."""
         A = real(A)
         if self.gram is not None:
             scores = self.gram @ A

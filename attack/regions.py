@@ -40,7 +40,8 @@ class Region:
     projects: bool = False
 
 
-def _simplex(rng: Any, n: int, r: float) -> Region:
+def simplex(rng: Any, n: int, r: float) -> Region:
+    """``x >= 0, sum x = r``."""
     return Region(
         domains.Simplex(n, r), lambda g: r * g.min(),
         lambda x: max(-x.min(), abs(x.sum() - r)) / r, r, n, True,
@@ -215,9 +216,7 @@ def vertices(rows: Any, right: Any, equalities: int, r: float) -> Any:
     """All corners of ``rows x <= right`` (the first so many with equality), by brute force."""
     n = rows.shape[1]
     free = range(equalities, len(rows))
-    chosen = [
-        [*range(equalities), *rest] for rest in itertools.combinations(free, n - equalities)
-    ]
+    chosen = [[*range(equalities), *rest] for rest in itertools.combinations(free, n - equalities)]
     x, regular = solve(rows[chosen], right[chosen] / r)
     over = x @ real(rows).T - real(right) / r
     over[:, :equalities] = np.abs(over[:, :equalities])
@@ -225,7 +224,9 @@ def vertices(rows: Any, right: Any, equalities: int, r: float) -> Any:
 
 
 def _product(rng: Any, n: int, r: float) -> Region:
-    parts = [one_of(rng, *SIMPLE)(rng, int(rng.integers(1, 4)), r) for _ in range(rng.integers(1, 4))]
+    parts = [
+        one_of(rng, *SIMPLE)(rng, int(rng.integers(1, 4)), r) for _ in range(rng.integers(1, 4))
+    ]
     cuts = np.cumsum([part.n for part in parts])[:-1]
     return Region(
         domains.Product([part.domain for part in parts]),
@@ -236,11 +237,12 @@ def _product(rng: Any, n: int, r: float) -> Region:
     )  # fmt: skip
 
 
-SIMPLE = (_simplex, _capped, _capped, _box, _l1, _balanced)
+SIMPLE = (simplex, _capped, _capped, _box, _l1, _balanced)
 ALL = (*SIMPLE, _ball, _nuclear, _birkhoff, _hull, _polytope, _product)
-PROJECTING = (_simplex, _capped, _box, _l1, _ball)
+PROJECTING = (simplex, _capped, _box, _l1, _ball)
 
 
 def region(rng: Any, n: int, r: float, kinds: Any = ALL) -> Region:
     """A random domain of about n coordinates and size r."""
-    return one_of(rng, *kinds)(rng, n, r)
+    with np.errstate(all="ignore"):  # of the formulas here
+        return one_of(rng, *kinds)(rng, n, r)

@@ -47,7 +47,7 @@ class Worker:
     def _start(self) -> None:
         context = multiprocessing.get_context("spawn")
         self._pipe, other = context.Pipe()
-        self._process = context.Process(target=_serve, args=(self.name, other), daemon=True)
+        self._process = context.Process(target=_serve, args=(self.name, other))
         self._process.start()
         other.close()
 
