@@ -8,7 +8,7 @@ from typing import Any
 
 NAMES = (
     "minimize", "saddle", "multiclass", "arrays", "kernel", "structured", "boosting",
-    "certify", "files", "checkpoints",
+    "certify", "files", "checkpoints", "dask",
 )  # fmt: skip
 
 
