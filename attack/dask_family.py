@@ -30,9 +30,10 @@ def _client() -> Any:
 
 
 def _chunks(rng: Any, n: int) -> tuple[int, ...]:
-    """Sizes of chunks that sum to n; some may be empty."""
+    """Sizes of chunks that sum to n; seldom, some are empty."""
     cuts = np.sort(rng.integers(0, n + 1, int(rng.integers(0, 4))))
-    return tuple(int(size) for size in np.diff([0, *cuts, n]))
+    sizes = np.diff([0, *cuts, n])
+    return tuple(int(size) for size in (sizes if chance(rng, 0.15) else sizes[sizes > 0]))
 
 
 def attack(rng: Any, judge: Judge) -> None:
