@@ -8,7 +8,7 @@ from typing import Any
 
 NAMES = (
     "minimize", "saddle", "multiclass", "arrays", "kernel", "structured", "boosting",
-    "certify", "files", "checkpoints", "dask",
+    "certify", "files", "checkpoints", "state", "dask",
 )  # fmt: skip
 
 

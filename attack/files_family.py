@@ -32,7 +32,8 @@ def _quietly(function: Any, X: Any) -> None:
         function(X)
 
 
-def _same(one: Any, other: Any) -> bool:
+def same(one: Any, other: Any) -> bool:
+    """Whether two answers are equal bit for bit."""
     if isinstance(one, list):
         return all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
     return np.array_equal(one, other, equal_nan=False)
@@ -122,7 +123,7 @@ def attack(rng: Any, judge: Judge) -> None:
     path: Path = judge.folder() / "model.cornerstep"
     judge.call(save, model, path)
     before = answers(judge, model, X)
-    judge.that(_same(before, answers(judge, judge.call(load, path), X)), "loaded is what was saved")
+    judge.that(same(before, answers(judge, judge.call(load, path), X)), "loaded is what was saved")
     data, context = path.read_bytes(), list(judge.context)
     for k in range(16):
         edited = k % 2 == 0
@@ -135,5 +136,6 @@ def attack(rng: Any, judge: Judge) -> None:
         if edited:
             judge.call(_quietly, getattr(other, "decision_function", other.predict), X)
         else:
-            same = _same(before, answers(judge, other, X))
-            judge.that(same, "a damaged file loads as another model")
+            judge.that(
+                same(before, answers(judge, other, X)), "a damaged file loads as another model"
+            )

@@ -92,7 +92,7 @@ class Judge:
                 return function(*args, **kwargs)
             except RefusedError:
                 raise
-            except ValueError as error:
+            except (ValueError, TypeError) as error:
                 if not is_clear(error):
                     self.violated(f"unclear error: {_said(error)}")
                 raise RefusedError(str(error)) from error

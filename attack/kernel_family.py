@@ -212,6 +212,15 @@ def fit(model: Any, X: Any, y: Any, share: Any, problems: list[Pair], judge: Jud
     return model
 
 
+def _scored(model: Any, X: Any, given: dict[str, Any], judge: Judge) -> None:
+    """Scores are ``sum_i dual_coef_i k(x_i, x) + b`` of the support vectors."""
+    K = kernel(X, X[model.support_], given["kernel"], given["gamma"], 2, 1.0)
+    b = real(model.dual_coef_)[0]
+    scores, size = K @ b + model.intercept_[0], np.abs(K) @ np.abs(b) + abs(model.intercept_[0])
+    off = np.abs(real(judge.call(model.decision_function, X)) - scores)
+    judge.that((off <= 1e-9 * size + 1e-300).all(), f"scores are off by {float(off.max()):.3g}")
+
+
 def attack(rng: Any, judge: Judge) -> None:
     """One problem by two methods; sometimes repeated, or from a warm start."""
     X, y, share, given = draw(rng)
@@ -235,6 +244,8 @@ def attack(rng: Any, judge: Judge) -> None:
         again = judge.call(clone(model).fit, X, y, share)
         judge.that(np.array_equal(again.dual_coef_, model.dual_coef_), "the same fit twice")
     judge.context = context
+    if len(problems) == 1 and given["kernel"] in ("rbf", "poly"):
+        _scored(model, X, given, judge)
     for machine in zip(*runs, strict=True):
         best, bound = min(pair[0] for pair in machine), max(pair[1] for pair in machine)
         judge.at_most(bound, best, "objective_ - gap_ <= every value", 4 * EPS * abs(best))

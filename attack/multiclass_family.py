@@ -139,3 +139,18 @@ def attack(rng: Any, judge: Judge) -> None:
         judge.that(again.objective_ == model.objective_, "the same fit twice is the same")
     judge.context = context
     bounded(found, judge)
+    if task.kernel is None and chance(rng, 0.2):
+        _scored(model, X, judge)
+
+
+def _scored(model: Any, X: Any, judge: Judge) -> None:
+    """Scores are ``<w, x> + b``, and the largest is predicted."""
+    W, b = real(model.coef_), real(model.intercept_)
+    scores = real(X) @ W.T + b
+    size = np.abs(real(X)) @ np.abs(W).T + np.abs(b)
+    said = real(judge.call(model.decision_function, X)).reshape(scores.shape)
+    off = np.abs(said - scores)
+    judge.that((off <= 16 * EPS * size + 1e-300).all(), f"scores are off by {float(off.max()):.3g}")
+    codes = said.argmax(axis=1) if len(W) > 1 else (said[:, 0] > 0).astype(int)
+    answers = judge.call(model.predict, X)
+    judge.that((answers == model.classes_[codes]).all(), "the largest score is predicted")
