@@ -275,7 +275,7 @@ class KernelExamples:
 
     def scores(self, block: slice, image: FloatArray, *, exact: bool = False) -> FloatArray:
         """Scores of the examples of ``block``, one row each: a fresh array."""
-        return np.ascontiguousarray(image[:, block].T)
+        return np.array(image[:, block].T, order="C")  # of one example .T is contiguous: no copy
 
     def add_image(self, image: FloatArray, block: slice, coefficients: FloatArray) -> None:
         """Add the image of coefficients of the examples of ``block`` to ``image``."""
