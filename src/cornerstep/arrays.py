@@ -122,7 +122,7 @@ def csr_tensor(counts: Any, columns: Any, values: Any, shape: tuple[int, int]) -
 
     starts = torch.nn.functional.pad(counts.cumsum(0), (1, 0))
     with _silent():
-        return torch.sparse_csr_tensor(starts, columns, values, size=shape)
+        return torch.sparse_csr_tensor(starts, columns, values, size=shape, check_invariants=False)
 
 
 @contextmanager
