@@ -36,6 +36,11 @@ def positive(rng: Any, low: float = -12, high: float = 12) -> float:
     return float(10 ** rng.uniform(low, high))
 
 
+def count(rng: Any, m: int) -> int:
+    """How many examples of m classes: a dozen, seldom a hundred, where other code runs."""
+    return m + int(rng.integers(0, 120 if chance(rng, 0.05) else 12))
+
+
 def labels(rng: Any, n: int, m: int) -> Any:
     """Labels of n examples, each of the m classes at least once."""
     return rng.permutation(np.concatenate([np.arange(m), rng.integers(0, m, n - m)]))

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.optimize import linprog
 from sklearn.base import clone
 
-from attack.draws import chance, labels, one_of, positive, rows, tolerance, weights
+from attack.draws import chance, count, labels, one_of, positive, rows, tolerance, weights
 from attack.exact import EPS, LONG, kernel, real
 from attack.judge import Judge, RefusedError
 from attack.regions import spent
@@ -72,14 +72,15 @@ class Pair:
         """The distance of the reduced hulls in the largest coordinate, relative: an LP."""
         size = np.abs(self.gram).max() or LONG(1)
         values, vectors = np.linalg.eigh((self.gram / size).astype(float))
-        points = vectors * np.sqrt(np.maximum(values, 0))
-        shares, n = (self.caps / self.K).astype(float), len(points)
+        points = (vectors * np.sqrt(np.maximum(values, 0)))[:, values > 1e-12 * values.max()]
+        shares, (n, d) = np.minimum((self.caps / self.K).astype(float), 1.0), points.shape
         rows_ = (self.signs.astype(float)[:, None] * points).T
-        A = np.block([[rows_, -np.ones((n, 1))], [-rows_, -np.ones((n, 1))]])
+        A = np.block([[rows_, -np.ones((d, 1))], [-rows_, -np.ones((d, 1))]])
         E = np.array([np.append(self.signs > 0, 0), np.append(self.signs < 0, 0)], float)
         bounds = [*((0, share) for share in shares), (0, None)]
         cost = np.append(np.zeros(n), 1.0)
-        answer = linprog(cost, A, np.zeros(2 * n), E, np.ones(2), bounds)
+        limit = {"time_limit": 2.0}
+        answer = linprog(cost, A, np.zeros(2 * d), E, np.ones(2), bounds, options=limit)
         return float(answer.fun) if answer.status == 0 else 0.0
 
 
@@ -176,7 +177,7 @@ def parameters(rng: Any, y: Any, share: Any) -> dict[str, Any]:
 def draw(rng: Any) -> tuple[Any, Any, Any, dict[str, Any]]:
     """Examples, labels, weights and parameters."""
     m = int(one_of(rng, 2, 2, 3))
-    y = labels(rng, int(rng.integers(m, m + 14)), m)
+    y = labels(rng, count(rng, m), m)
     X = rows(rng, y, int(rng.integers(1, 4)))
     share = weights(rng, y.size)
     given = parameters(rng, y, share)

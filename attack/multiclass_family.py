@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from attack.draws import chance, labels, one_of, positive, rows, tolerance, weights
+from attack.draws import chance, count, labels, one_of, positive, rows, tolerance, weights
 from attack.exact import EPS, LONG, real
 from attack.judge import Judge, RefusedError
 from attack.multiclass_task import Task, check
@@ -28,6 +28,8 @@ KERNELS = ("rbf", "rbf", "poly", "precomputed")
 def parameters(rng: Any, m: int, n: int, kernels: bool = True) -> dict[str, Any]:
     """Of the problem: loss, C, smoothing, intercept, kernel."""
     out: dict[str, Any] = {"C": positive(rng), "fit_intercept": chance(rng, 0.6)}
+    if chance(rng, 0.1):
+        out["class_weight"] = {0: 3.0}
     if chance(rng, 0.3):
         out["intercept_scaling"] = float(one_of(rng, 0.1, 0.01, 10.0, 1e4))
     if chance(rng, 0.2):
@@ -62,6 +64,7 @@ def task_of(given: dict[str, Any], X: Any, y: Any, sample_weight: Any, m: int) -
         deltas = given["costs"].copy() if len(given["costs"]) == n != m else given["costs"][y]
     deltas[np.arange(n), y] = 0
     share = np.ones(n) if sample_weight is None else np.asarray(sample_weight, dtype=float)
+    share = share * np.where(y == 0, given.get("class_weight", {}).get(0, 1.0), 1.0)
     constant = given.get("intercept_scaling", 1.0) if given["fit_intercept"] else 0.0
     kernel = None
     if given.get("kernel", "linear") != "linear":
@@ -86,12 +89,15 @@ def training(rng: Any, kernel: bool) -> dict[str, Any]:
 
 def draw(rng: Any, kernels: bool = True) -> tuple[Any, Any, Any, int, dict[str, Any]]:
     """Examples, labels, weights, the number of classes and the parameters of a problem."""
-    m = int(rng.integers(2, 5))
-    n = int(rng.integers(m, m + 12))
+    many = chance(rng, 0.05)
+    m = int(rng.integers(2, 15 if many else 5))
+    n = count(rng, m)
     y = labels(rng, n, m)
     with np.errstate(all="ignore"):
         X = rows(rng, y, int(rng.integers(1, 5)))
         given = parameters(rng, m, n, kernels)
+        if many:
+            given.pop("smoothing", None)  # its evaluator lists all vertices
         if given.get("kernel") == "precomputed":
             X = X @ X.T
             X = (X + X.T) / 2
