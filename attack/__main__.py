@@ -50,7 +50,7 @@ def _show(tallies: list[Tally], skips: bool) -> None:
         )
         if skips:
             for reason, count in tally.reasons.most_common():
-                print(f"    {count:>6} {reason}" if reason else "", end="\n" if reason else "")
+                print(f"    {count:>6} {reason}")
 
 
 if __name__ == "__main__":

@@ -31,8 +31,9 @@ class Tally:
     def add(self, verdict: Verdict) -> None:
         """Count one case."""
         self.cases += 1
-        self.skips += bool(verdict.skipped)
-        self.reasons[re.sub(r"[-+.e\d]*\d|\(.*?\)", "#", verdict.skipped)[:70]] += 1
+        if verdict.skipped:
+            self.skips += 1
+            self.reasons[re.sub(r"/\S+|[-+.e\d]*\d|\(.*?\)", "#", verdict.skipped)[:70]] += 1
         if verdict.violations:
             self.broken.append(verdict)
 

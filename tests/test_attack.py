@@ -33,7 +33,7 @@ X = RNG.standard_normal((12, 2)) + Y[:, None]
 @pytest.mark.parametrize("name", NAMES)
 def test_a_few_cases_hold(name):
     for seed in range(CASES.get(name, 8)):
-        verdict = judge_case(attack_of(name), 10_000 + seed)
+        verdict = judge_case(attack_of(name), 30_000 + seed)
         assert not verdict.violations, f"python -m attack --replay {name}:{verdict.seed}"
 
 
