@@ -2,6 +2,7 @@
 # make test   every test but the slow ones        make test-all   all of them
 # make test-gpu   those for a GPU: GPU_PYTHON has torch, pytest and what the package needs
 # make lint   ruff and mypy                       make bench      compare with the peers
+# make attack   random problems against every certificate: ATTACK="--seconds 600 --seed 1"
 # make docs   the documentation as a site in site/, its examples run
 # make pictures   draw its pictures and write its benchmark page anew
 # Each sets up .venv when needed. PYTHON chooses the interpreter (3.11 or newer).
@@ -9,8 +10,9 @@
 PYTHON ?= python3
 GPU_PYTHON ?= $(PYTHON)
 BIN := .venv/bin
+ATTACK ?= --seconds 60
 
-.PHONY: demo docs pictures test test-all test-gpu lint bench clean
+.PHONY: attack demo docs pictures test test-all test-gpu lint bench clean
 
 demo: .venv/.demo
 	$(BIN)/python -m cornerstep.demo report
@@ -28,6 +30,9 @@ lint: .venv/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+attack: .venv/.test
+	$(BIN)/python -m attack $(ATTACK)
 
 docs: .venv/.docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

@@ -98,6 +98,11 @@ def test_eigenvalues_of_a_symmetric_matrix(form):
     assert matrix.eigenvalue("SA") == pytest.approx(eigenvalues[0], rel=1e-9)
 
 
+def test_the_norm_of_a_sparse_matrix_of_zeros():
+    zeros = Matrix(sp.csr_array((4, 5)), "A")
+    assert zeros.norm() == zeros.gram_norm() == 0.0
+
+
 def test_refusals():
     for bad in (np.array([[1.0, np.nan]]), sp.csr_array([[np.inf, 1.0]])):
         with pytest.raises(ValueError, match="A must be finite"):

@@ -827,3 +827,26 @@ def test_bad_data(iris):
         gram.predict(X @ X[:10].T)
     with pytest.raises(TypeError, match="Sparse data was passed for X"):
         gram.predict(sp.csr_array(X @ X.T))
+
+
+@pytest.mark.parametrize("solver", ["block", "fw-corrective", "fw", "fw-open-loop"])
+@pytest.mark.parametrize("kernel", ["rbf", "poly"])
+def test_a_kernel_machine_of_one_example_is_certified(solver, kernel):
+    """The scores of one example are not a view of the image that they are made of."""
+    rows, labels, share = [[0.3], [-1.0], [2.0]], [0, 1, 2], [2.0, 0.0, 0.0]
+    model = MulticlassSVC(C=17.0, kernel=kernel, solver=solver, tol=1e-6, max_iter=50)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        check = certify(model.fit(rows, labels, share), rows, labels, share)
+    assert check.holds, check.problems
+
+
+@pytest.mark.parametrize("solver", ["fw", "fw-open-loop", "fw-corrective", "projected-gradient"])
+def test_a_singular_kernel_matrix_has_no_weights_of_negative_size(solver):
+    row = np.array([[0.3, -0.7]]) * 1e3  # equal examples: coefficients cancel
+    model = MulticlassSVC(C=1e9, kernel="poly", solver=solver, max_iter=30, fit_intercept=False)
+    for count in range(2, 8):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model.fit(np.repeat(row, count, axis=0), np.arange(count) % 2)
+        assert 0 <= model.dual_objective_ <= model.objective_

@@ -130,6 +130,8 @@ class Matrix:
             full = full.toarray() if sp.issparse(full) else full
             eigenvalues = np.linalg.eigvalsh(full)
             return float(eigenvalues[-1 if which == "LA" else 0])
+        if sp.issparse(self.data) and not self.data.count_nonzero():
+            return 0.0  # ARPACK finds no vector to start from
         start = np.random.default_rng(0).standard_normal(n)
         value = eigsh(self.data, k=1, which=which, v0=start, return_eigenvectors=False)[0]
         return float(value)

@@ -169,9 +169,7 @@ class BatchDescent:
 
     def dual_value(self, state: DualState) -> float:
         """``D = l - 1/2 |W|² - mu/2 sum_i s_i |alpha_i|²``, or less where W is rounded."""
-        square, error = self.rows.size(state)
-        square = max(square, 0.0)  # with a kernel it is a sum that may cancel
-        self._sizes = square, error
+        square, error = self._sizes = self.rows.size(state)
         square += error * (2.0 * math.sqrt(square) + error)
         return state.linear - 0.5 * square - 0.5 * self._ridge(state.alpha)
 

@@ -434,7 +434,8 @@ class LocalRows(HostRows):
 
     def square(self, state: DualState) -> float:
         if self.problem.examples.kernel:
-            return float(np.vdot(self.problem.scales[:, None] * state.alpha, state.image.T))
+            square = float(np.vdot(self.problem.scales[:, None] * state.alpha, state.image.T))
+            return max(square, 0.0)  # of a matrix that is singular, rounding may be below
         return float(np.vdot(state.image, state.image))
 
     def ridge(self, alpha: FloatArray) -> float:

@@ -1,0 +1,212 @@
+"""``StructuredSVC``: chains, multi-class, graphs and matchings, by every solver.
+
+Judged: ``P(w) = lambda/2 |w|² + mean of max_y (L(y) - w'psi(y))`` in long double by enumerating all
+labelings, with joint features written down here; bounds against every objective.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import clone
+
+from attack.draws import chance, labels, one_of, positive, rows, scale
+from attack.exact import EPS, LONG, real
+from attack.judge import Judge
+from cornerstep import StructuredSVC
+from cornerstep.structured import ChainModel, GraphModel, MatchingModel, MulticlassModel
+
+SOLVERS = ("bcfw", "bcfw", "bcfw-pairwise", "bcfw-away", "bcfw-auto", "fw", "subgradient",
+           "extragradient")  # fmt: skip
+
+
+@dataclass
+class Task:
+    """Examples, and ``parts(w)``: for each the scores of all labelings, their losses, the truth."""
+
+    model: Any
+    X: Any
+    Y: Any
+    scored: Callable[[Any], list[tuple[Any, Any, int]]]
+
+    def primal(self, w: Any, lam: float) -> Any:
+        """P at w."""
+        hinges = [(loss + s - s[true]).max() for s, loss, true in self.scored(real(w))]
+        return LONG(lam) * (real(w) ** 2).sum() / 2 + sum(hinges) / LONG(len(hinges))
+
+
+def _labelings(length: int, m: int) -> Any:
+    return np.array(list(itertools.product(range(m), repeat=length)))
+
+
+def _features(rng: Any, L: int, d: int, s: float) -> Any:
+    x = rng.standard_normal((L, d))
+    return s * (np.round(x) if chance(rng, 0.3) else x)
+
+
+def _chain(rng: Any) -> Task:
+    m, d, s = int(rng.integers(2, 4)), int(rng.integers(1, 4)), scale(rng)
+    transitions, biases, normalize = chance(rng, 0.8), chance(rng, 0.4), chance(rng, 0.6)
+    Y = [rng.integers(0, m, int(rng.integers(1, 5))) for _ in range(int(rng.integers(1, 6)))]
+    X = [_features(rng, y.size, d, s) for y in Y]
+    shares = [np.round(rng.uniform(0.1, 2, y.size), 1) for y in Y] if chance(rng, 0.3) else None
+    given: Any = X if shares is None else list(zip(X, shares, strict=True))
+    if shares is None and chance(rng, 0.3):
+        given = [sp.csr_array(x) for x in X]
+
+    def scored(w: Any) -> list[tuple[Any, Any, int]]:
+        nodes, at, out = w[: m * d].reshape(d, m), m * d, []
+        start = end = np.zeros(m, dtype=LONG)
+        if biases:
+            start, end, at = w[at : at + m], w[at + m : at + 2 * m], at + 2 * m
+        T = w[at:].reshape(m, m) if transitions else np.zeros((m, m), dtype=LONG)
+        for k, (x, y) in enumerate(zip(X, Y, strict=True)):
+            every = _labelings(y.size, m)
+            share = real(np.ones(y.size) if shares is None else shares[k])
+            share = share / share.sum() if normalize else share
+            each = (real(x) @ nodes)[np.arange(y.size), every].sum(axis=1)
+            each = each + T[every[:, :-1], every[:, 1:]].sum(axis=1)
+            each = each + start[every[:, 0]] + end[every[:, -1]]
+            loss = ((every != y) * share).sum(axis=1)
+            out.append((each, loss, int((every == y).all(axis=1).argmax())))
+        return out
+
+    model = ChainModel(transitions, biases, normalize, labels=list(range(m)))
+    return Task(model, given, Y, scored)
+
+
+def _multiclass(rng: Any) -> Task:
+    m = int(rng.integers(2, 5))
+    y = labels(rng, int(rng.integers(m, m + 8)), m)
+    X, intercept = rows(rng, y, int(rng.integers(1, 4))), chance(rng, 0.5)
+    scaling = float(one_of(rng, 1.0, 0.1, 10.0))
+
+    def scored(w: Any) -> list[tuple[Any, Any, int]]:
+        W = w.reshape(-1, m)
+        Z = real(X) if not intercept else np.column_stack([real(X), np.full(y.size, LONG(scaling))])
+        return [(s, (np.arange(m) != k).astype(LONG), k) for s, k in zip(Z @ W, y, strict=True)]
+
+    return Task(MulticlassModel(intercept, scaling), X, y, scored)
+
+
+def _graph(rng: Any) -> Task:
+    m, d, s = int(rng.integers(2, 4)), int(rng.integers(1, 3)), scale(rng)
+    X, Y = [], []
+    for _ in range(int(rng.integers(1, 5))):
+        N = int(rng.integers(2, 5))
+        pairs = list(itertools.combinations(range(N), 2))
+        edges = np.array([pair for pair in pairs if chance(rng, 0.6)] or [pairs[0]])
+        X.append((_features(rng, N, d, s), edges))
+        Y.append(rng.integers(0, m, N))
+
+    def scored(w: Any) -> list[tuple[Any, Any, int]]:
+        nodes, V, out = w[: d * m].reshape(d, m), w[d * m :].reshape(m, m), []
+        for (x, edges), y in zip(X, Y, strict=True):
+            every = _labelings(y.size, m)
+            each = (real(x) @ nodes)[np.arange(y.size), every].sum(axis=1)
+            each = each + V[every[:, edges[:, 0]], every[:, edges[:, 1]]].sum(axis=1)
+            loss = (every != y).sum(axis=1) / LONG(y.size)
+            out.append((each, loss, int((every == y).all(axis=1).argmax())))
+        return out
+
+    return Task(GraphModel(labels=list(range(m))), X, Y, scored)
+
+
+def _matching(rng: Any) -> Task:
+    d, s, X, Y = int(rng.integers(1, 4)), scale(rng), [], []
+    for _ in range(int(rng.integers(1, 5))):
+        k = int(rng.integers(1, 4))
+        columns = int(rng.integers(k, 5))
+        X.append(s * rng.standard_normal((k, columns, d)))
+        Y.append(rng.permutation(columns)[:k])
+
+    def scored(w: Any) -> list[tuple[Any, Any, int]]:
+        out = []
+        for x, y in zip(X, Y, strict=True):
+            k, columns = x.shape[:2]
+            every = np.array(list(itertools.permutations(range(columns), k)))
+            each = (real(x) @ w)[np.arange(k), every].sum(axis=1)
+            loss = (every != y).sum(axis=1) / LONG(k)
+            out.append((each, loss, int((every == y).all(axis=1).argmax())))
+        return out
+
+    return Task(MatchingModel(), X, Y, scored)
+
+
+def training(rng: Any, task: Task) -> dict[str, Any]:
+    """How to train."""
+    solver = one_of(rng, *SOLVERS)
+    if solver == "extragradient" and isinstance(task.model, GraphModel):
+        solver = "fw"
+    out = {
+        "solver": solver, "tol": float(one_of(rng, 1e-1, 1e-2, 1e-4, 1e-8, 0.0)),
+        "averaging": chance(rng, 0.5), "cache_passes": int(one_of(rng, 0, 1, 5)),
+        "max_iter": int(one_of(rng, 0, 1, 5, 30, 100)), "random_state": int(rng.integers(100)),
+        "check_every": int(one_of(rng, 1, 10)),
+    }  # fmt: skip
+    if chance(rng, 0.2):
+        out["rtol"] = float(one_of(rng, 1e-2, 1e-6))
+    if solver.startswith("bcfw"):
+        out["sampling"] = one_of(rng, "permuted", "permuted", "uniform", "gap")
+    if solver == "extragradient":
+        out["geometry"] = one_of(rng, "entropic", "euclidean")
+        out["max_iter"] = min(out["max_iter"], 30)
+    if chance(rng, 0.05):
+        out["time_limit"] = float(one_of(rng, 0.0, 0.05))
+    return out
+
+
+def check(task: Task, model: Any, how: dict[str, Any], judge: Judge) -> tuple[Any, Any]:
+    """What must hold of a fitted model; its objective and its bound."""
+    numbers = [model.objective_, model.dual_objective_, model.gap_, model.relative_gap_]
+    finite = np.isfinite(numbers).all() and np.isfinite(model.coef_).all()
+    if not judge.that(finite, f"finite certificate and weights: {numbers}"):
+        return LONG(np.inf), LONG(-np.inf)
+    value, bound, gap = LONG(model.objective_), LONG(model.dual_objective_), LONG(model.gap_)
+    judge.at_most(0.0, gap, "gap_ >= 0")
+    judge.at_most(abs(value - bound - gap), 0.0, "gap_ is the difference",
+                  4 * EPS * (abs(value) + abs(bound)))  # fmt: skip
+    if model.status_.value == "solved":
+        target = max(how["tol"], how.get("rtol", 0.0) * abs(model.objective_))
+        judge.at_most(gap, target, "solved means gap <= tol", 4 * EPS * abs(value))
+    true = task.primal(model.coef_, model.lam_)
+    judge.at_most(true, value, "objective of the weights <= objective_", 4 * EPS * abs(value))
+    judge.at_most(value - true, gap, "objective_ - objective of the weights <= gap_",
+                  4 * EPS * abs(value))  # fmt: skip
+    judge.at_most(model.n_iter_, max(how["max_iter"], 1), "max_iter is kept")
+    return true, bound
+
+
+def draw(rng: Any) -> Task:
+    """A random problem."""
+    return one_of(rng, _chain, _chain, _multiclass, _graph, _matching)(rng)
+
+
+def attack(rng: Any, judge: Judge) -> None:
+    """One problem by two solvers; sometimes repeated, or from a warm start."""
+    task = draw(rng)
+    C = positive(rng)
+    judge.says(type(task.model).__name__, f"C={C}")
+    context, found = list(judge.context), []
+    for _ in range(2):
+        how = training(rng, task)
+        judge.context = [*context, str(how)]
+        model = judge.call(StructuredSVC(task.model, C=C, **how).fit, task.X, task.Y)
+        found.append(check(task, model, how, judge))
+    if chance(rng, 0.1):
+        judge.context = [*context, f"warm start {how}"]
+        model.set_params(warm_start=True)
+        for _ in range(2):
+            judge.call(model.fit, task.X, task.Y)
+        found.append(check(task, model, how, judge))
+    elif chance(rng, 0.05) and "time_limit" not in how:
+        again = judge.call(clone(model).fit, task.X, task.Y)
+        judge.that(np.array_equal(again.coef_, model.coef_), "the same fit twice is the same")
+    judge.context = context
+    best, bound = min(pair[0] for pair in found), max(pair[1] for pair in found)
+    judge.at_most(bound, best, "dual_objective_ <= every objective", 4 * EPS * abs(best))
