@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,16 @@ def kernel(X: Any, Z: Any, name: str, gamma: float, degree: int, coef0: float) -
     if name == "poly":
         return (LONG(gamma) * products + LONG(coef0)) ** degree
     return np.tanh(LONG(gamma) * products + LONG(coef0))
+
+
+def exact_margins(X: Any, W: Any, b: Any, y: Any, deltas: Any) -> Any:
+    """``x_i'(W_j - W_y) + b_j - b_y + Delta_ij`` by fractions, rounded once: scores may cancel."""
+    X, W, b, deltas = (np.vectorize(Fraction, otypes=[object])(v.astype(float))
+                       for v in (X, W, b, deltas))  # fmt: skip
+    scores = X @ W.T + b
+    own = scores[np.arange(y.size), y]
+    z = scores - own[:, None] + deltas
+    return np.array([[LONG(v.numerator) / LONG(v.denominator) for v in row] for row in z])
 
 
 def solve(A: Any, b: Any) -> tuple[Any, Any]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from attack.exact import EPS, LONG, kernel, real
+from attack.exact import EPS, LONG, exact_margins, kernel, real
 
 
 @dataclass
@@ -43,7 +43,9 @@ class Task:
 
     def phi(self, scores: Any) -> tuple[Any, Any]:
         """Bounds of the losses from below and above; equal without smoothing."""
-        z = scores - scores[self.at, self.y][:, None] + self.deltas
+        return self._phi(scores - scores[self.at, self.y][:, None] + self.deltas)
+
+    def _phi(self, z: Any) -> tuple[Any, Any]:
         if self.mu > 0:
             return self._envelope(z)
         top = -np.sort(-z, axis=1)[:, : self.rho.size]
@@ -104,7 +106,11 @@ class Task:
         square = (W**2).sum()
         if self.constant:
             square += ((b / LONG(self.constant)) ** 2).sum()
+        sizes = np.abs(self.X) @ np.abs(W).max(axis=0) + np.abs(b).max()
+        rounding = float(np.finfo(LONG).eps) * (W.shape[1] + 4) * (self.scales * sizes).sum()
         low, high = self.phi(self.X @ W.T + b)
+        if rounding > EPS * (square / 2 + (self.scales * high).sum()):
+            low, high = self._phi(exact_margins(self.X, W, b, self.y, self.deltas))
         return square / 2 + (self.scales * low).sum(), square / 2 + (self.scales * high).sum()
 
     def of_dual(self, A: Any) -> tuple[Any, Any, Any, Any]:

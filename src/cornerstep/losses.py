@@ -161,6 +161,19 @@ class Loss:
         _, largest = self._top(z)
         return (self._weights(largest) * largest).sum(axis=1)
 
+    def sizes_of_margins(self, z: FloatArray, smoothing: float = 0.0) -> FloatArray:
+        """What :meth:`of_margins` sums up, without signs: of what size its rounding is.
+
+        Sums of a *whole* loss that are clearly below 0 are not rounded to anything else.
+        """
+        _, largest = self._top(z)
+        sizes = np.abs(largest) @ self.rho
+        if self.whole:
+            sizes = np.where(largest @ self.rho > -1e-12 * sizes, sizes, 0.0)
+        else:
+            sizes = np.maximum(largest, 0.0) @ self.rho
+        return np.where(sizes > 0, sizes + smoothing * self.rho.sum() ** 2, 0.0)
+
     def _subgradients(self, scores: FloatArray, labels: IntArray) -> FloatArray:
         self.check(scores.shape[1], labels.size)
         top, largest = self._top(self._margins(scores, labels))

@@ -159,20 +159,22 @@ class MulticlassProblem:
         entries = self.examples.n * self.examples.size * self.n_classes
         if self.examples.kernel or off <= _COUNTS * abs(value - bound) or entries > _DOUBLED:
             return value, off
-        losses = self._doubled_losses(image)
-        return losses + 0.5 * square, self.reach.of_doubled(most, square, losses, self.constant)
+        losses, sizes = self._doubled_losses(image)
+        return losses + 0.5 * square, self.reach.of_doubled(most, square, sizes, self.constant)
 
-    def _doubled_losses(self, image: FloatArray) -> float:
+    def _doubled_losses(self, image: FloatArray) -> tuple[float, float]:
+        """The losses from margins with twice the digits, and the size of what they sum up."""
         from cornerstep.kernels.doubled import margins
 
         weights = np.ascontiguousarray(image.T if self.examples.sparse else image)
-        total = 0.0
+        total = sizes = 0.0
         for block in self.blocks():
             labels, loss = self.labels[block], self.loss.rows(block)
             z = loss.deltas(labels, self.n_classes)
             margins(self.examples.dense(block), weights, labels, z)
             total += float(self.scales[block] @ loss.of_margins(z, labels, self.smoothing))
-        return total
+            sizes += float(self.scales[block] @ loss.sizes_of_margins(z, self.smoothing))
+        return total, sizes
 
 
 def check_duals(pool: tuple[Any, ...], labels: IntArray, n_classes: int, loss: Loss) -> None:

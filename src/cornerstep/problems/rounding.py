@@ -57,14 +57,14 @@ class Reach(NamedTuple):
         """A bound of the rounding of P at weights with these peaks, ``|W|²`` being ``square``."""
         return self._rounding(self._terms(peaks) + self.total * self.costs + square, 0)
 
-    def of_doubled(self, peaks: FloatArray, square: float, losses: float, constant: float) -> float:
+    def of_doubled(self, peaks: FloatArray, square: float, sizes: float, constant: float) -> float:
         """The same where margins have twice the digits (:mod:`cornerstep.kernels.doubled`).
 
         They are rounded once, and so is the weight of a last feature that is a constant other than
         a power of 2, when it is given out times that.
         """
         terms = self._terms(peaks)
-        out = self._rounding(losses + square, 0) + self._rounding(
+        out = self._rounding(sizes + square, 0) + self._rounding(
             gamma(self.longest + 4) * terms, 0
         )
         if math.frexp(constant)[0] not in (0.0, 0.5):
