@@ -49,7 +49,7 @@ def _show(tallies: list[Tally], skips: bool) -> None:
             f"{tally.seconds:>8.1f}"
         )
         if skips:
-            for reason, count in tally.reasons.most_common():
+            for reason, count in tally.reasons.most_common(8):
                 print(f"    {count:>6} {reason}")
 
 

@@ -76,7 +76,7 @@ def lies(model: Any, found: float) -> list[tuple[str, dict[str, Any]]]:
             ("another certificate", {**moved, **share}),
             ("a bound beyond the objective", {"dual_objective_": value + far}),
         ]
-    if gap.ndim == 0 and found > max(gap / 2, 1e-6 * np.abs(value)):
+    if gap.ndim == 0 and found > max(0.95 * gap, 1e-6 * np.abs(value)):
         out.append(("half the gap", {"gap_": gap / 2}))
         if model.status_ is not Status.SOLVED and not hasattr(model, "rtol"):
             target = model.tol * (np.abs(value) if name == "objective_" else 1.0)

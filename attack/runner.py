@@ -14,6 +14,7 @@ from attack.families import attack_of
 from attack.judge import LIMIT, Verdict, judge_case
 
 _PATIENCE = 6  # times the limit of a case, on the clock: others may use the CPU too
+_AGAIN = 3  # times the limit, at the second try
 SEEDS = 10**6  # cases that one --seed may have
 
 
@@ -53,17 +54,17 @@ class Worker:
         other.close()
 
     def judge(self, seed: int) -> Verdict:
-        """The case of a seed; one that is late is tried again, as kernels are compiled by then."""
-        verdict = self._ask(seed)
-        return self._ask(seed) if verdict.late else verdict
+        """The case of a seed; one that is late is tried again: kernels may have been compiled."""
+        verdict = self._ask(seed, LIMIT)
+        return self._ask(seed, _AGAIN * LIMIT) if verdict.late else verdict
 
-    def _ask(self, seed: int) -> Verdict:
-        self._pipe.send(seed)
+    def _ask(self, seed: int, limit: float) -> Verdict:
+        self._pipe.send((seed, limit))
         try:
-            if self._pipe.poll(_PATIENCE * LIMIT):
+            if self._pipe.poll(_PATIENCE * limit):
                 verdict: Verdict = self._pipe.recv()
                 return verdict
-            how = f"hangs: no answer within {_PATIENCE * LIMIT:g} seconds"
+            how = f"hangs: no answer within {_PATIENCE * limit:g} seconds"
         except EOFError:
             self._process.join()
             how = f"the process died with exit code {self._process.exitcode}"
@@ -82,10 +83,10 @@ def _serve(name: str, pipe: Any) -> None:
     attack = attack_of(name)
     while True:
         try:
-            seed = pipe.recv()
+            seed, limit = pipe.recv()
         except EOFError:
             return
-        pipe.send(judge_case(attack, seed))
+        pipe.send(judge_case(attack, seed, limit))
 
 
 def run(
