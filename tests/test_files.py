@@ -11,10 +11,12 @@ import sys
 import threading
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import cornerstep
 from cornerstep.files import WriteError, open_regular, replacing, replacing_text
+from cornerstep.npy import require_rows_of_entries
 
 SOURCE = str(Path(cornerstep.__file__).parents[1])
 
@@ -204,3 +206,21 @@ def test_read_only_files_are_not_replaced(tmp_path):
     with pytest.raises(WriteError, match="Permission denied"):
         write(tmp_path / "a")
     assert (tmp_path / "a").read_bytes() == b"old"
+
+
+@pytest.mark.parametrize(
+    ("indices", "starts"),
+    [
+        ([0, 1], [0, 1, 1]),
+        ([0, 1], [0, -1, 2]),
+        ([0, 1], [1, 1, 2]),
+        ([0, 1], [0, 2]),
+        ([0, 1], [0, 1, -(10**9)]),
+        ([0.0, 1.0], [0, 1, 2]),
+    ],
+)
+def test_rows_that_do_not_fit_their_entries(indices, starts):
+    """SciPy takes the fifth, and its compiled product reads memory out of bounds."""
+    require_rows_of_entries((np.ones(2), np.array([0, 1]), np.array([0, 1, 2])), 2)
+    with pytest.raises(ValueError, match="do not fit"):
+        require_rows_of_entries((np.ones(2), np.array(indices), np.array(starts)), 2)

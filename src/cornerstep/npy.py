@@ -223,3 +223,17 @@ def _guarded(function: Any, *arguments: Any) -> Any:
 
 def _line(problem: Exception) -> str:
     return " ".join(str(problem).split()) or type(problem).__name__
+
+
+def require_rows_of_entries(parts: tuple[Any, Any, Any], rows: Any) -> None:
+    """Complain unless entries, columns and starts make the rows of a CSR matrix.
+
+    SciPy looks at the columns alone, and at nothing where the last start is below 0.
+    """
+    data, indices, starts = (np.asarray(part) for part in parts)
+    whole = all(part.ndim == 1 and part.dtype.kind in "iu" for part in (indices, starts))
+    if not (
+        whole and data.ndim == 1 and data.size == indices.size and starts.size == rows + 1
+        and starts[0] == 0 and starts[-1] == data.size and (starts[1:] >= starts[:-1]).all()
+    ):  # fmt: skip
+        raise ValueError("the starts of the rows of a sparse matrix do not fit its entries")

@@ -19,6 +19,7 @@ import scipy.sparse as sp
 
 from cornerstep import losses, structured
 from cornerstep.arrays import is_foreign, to_numpy
+from cornerstep.npy import require_rows_of_entries
 from cornerstep.optimiser.result import Status, Trace, Traces
 from cornerstep.structured.base import StructuredModel
 
@@ -262,6 +263,7 @@ class Decoder:
 
     def _read_csr(self, parts: dict[str, Any]) -> Any:
         data = tuple(self(parts[key]) for key in ("data", "indices", "indptr"))
+        require_rows_of_entries(data, parts["shape"][0])
         kind = sp.csr_matrix if parts["matrix"] else sp.csr_array
         matrix = kind(data, shape=tuple(parts["shape"]))
         matrix.check_format(full_check=True)

@@ -28,7 +28,7 @@ import scipy.sparse as sp
 
 from cornerstep.cli.screen import UserError
 from cornerstep.files import open_regular
-from cornerstep.npy import Archive, load_npy
+from cornerstep.npy import Archive, load_npy, require_rows_of_entries
 from cornerstep.streaming import Rows, open_rows, whole_numbers
 
 FORMATS = {
@@ -317,7 +317,9 @@ def _read_npz(path: Path) -> Dataset:
     names = [str(name) for name in arrays.get("feature_names", [])]
     if {"data", "indices", "indptr", "shape"} <= set(arrays):
         parts = (arrays["data"], arrays["indices"], arrays["indptr"])
-        X: Any = sp.csr_array(parts, shape=tuple(arrays["shape"].tolist()))
+        shape = tuple(arrays["shape"].tolist())
+        require_rows_of_entries(parts, shape[0])
+        X: Any = sp.csr_array(parts, shape=shape)
         X.check_format(full_check=True)
     elif "X" in arrays:
         X = arrays["X"]

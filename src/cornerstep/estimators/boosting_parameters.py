@@ -39,6 +39,9 @@ def check_parameters(clf: Any) -> None:
         raise ValueError(f"max_bins must be an integer from 2 to 65535, got {clf.max_bins!r}")
     if not (isinstance(clf.tol, Real) and 0 < float(clf.tol) < np.inf):
         raise ValueError(f"tol must be a positive number, got {clf.tol!r}")
+    limit = clf.time_limit
+    if limit is not None and not (isinstance(limit, Real) and float(limit) >= 0):
+        raise ValueError(f"time_limit must be seconds >= 0 or None, got {limit!r}")
     share = isinstance(clf.nu, Real) and not isinstance(clf.nu, Integral) and 0 < float(clf.nu) <= 1
     if not (share or _is_integer(clf.nu, 1, np.inf)):
         raise ValueError(

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
+
 from cornerstep.optimiser.progress import Progress
 from cornerstep.optimiser.result import Status, Trace
 
@@ -152,7 +154,12 @@ def run(
     move = Move(math.nan, "start")
     iteration, certified = 0, False
     status: Status | None = None
-    with _deferred_interrupt() as interrupted, Progress(verbose, title, stopping.target) as shown:
+    with (
+        _deferred_interrupt() as interrupted,
+        Progress(verbose, title, stopping.target) as shown,
+        # what is not finite is refused below, with a reason
+        np.errstate(over="ignore", invalid="ignore", divide="ignore"),
+    ):
         if hasattr(solver, "expired"):
             solver.expired = lambda: interrupted() or stopping.is_over(start)
         if hasattr(solver, "interrupted"):

@@ -350,7 +350,7 @@ class BlockAscent:
         most = self._most_sweeps()
         while count < most and (count < 2 or spent < _ROUND) and not self.expired():
             gains = self._sweep_once(lively)
-            spent += cost * lively.size / active.size
+            spent += cost * lively.size / max(active.size, 1)
             count += 1
             total = float(gains.sum())
             self._gain += total

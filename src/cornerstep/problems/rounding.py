@@ -64,9 +64,7 @@ class Reach(NamedTuple):
         a power of 2, when it is given out times that.
         """
         terms = self._terms(peaks)
-        out = self._rounding(sizes + square, 0) + self._rounding(
-            gamma(self.longest + 4) * terms, 0
-        )
+        out = self._rounding(sizes + square, 0) + self._rounding(gamma(self.longest + 4) * terms, 0)
         if math.frexp(constant)[0] not in (0.0, 0.5):
             out += 4.0 * EPSILON * self.total * float(self.features[-1] * peaks[-1])
         return out

@@ -91,7 +91,8 @@ class ExtragradientSolver(Waiting):
         if self.lam:
             self.eta = min(self.eta, 0.5 / self.lam)
         self.kappa = 1.0 / (self.eta * square)
-        self.pace = max(1.0, min(_PACE, 0.5 / (self.lam * self.eta))) if self.lam else _PACE
+        pull = self.lam * self.eta
+        self.pace = max(1.0, min(_PACE, 0.5 / pull)) if pull else _PACE
         self._promise = 0.5 * self._ball**2 / self.eta + spread / self.kappa  # of tau times the gap
 
     def _prox(self, stages: list[tuple[FloatArray, float, float]]) -> tuple[FloatArray, float]:
