@@ -442,7 +442,7 @@ def test_long_rounds_ask_the_clock(monkeypatch):
         slow.clear()
         clf = SoftMarginBoostingClassifier(method, nu=0.1, tol=1e-6, time_limit=0.3).fit(X, y)
         assert clf.status_ is Status.TIME_LIMIT
-        assert sum(slow) <= 1
+        assert sum(slow) <= 2  # asked by a move and by the look after it, which give up at once
         assert clf.soft_margin_ <= clf.bound_
 
 
