@@ -132,6 +132,7 @@ def _silent() -> Iterator[None]:
     """Without torch's word, once a process, that its CSR tensors are new."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta")
+        warnings.filterwarnings("ignore", "Sparse invariant checks are implicitly disabled")
         yield
 
 

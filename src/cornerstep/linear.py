@@ -116,6 +116,7 @@ class Matrix:
         x[indices] = values
         return self.times(x)
 
+    @np.errstate(over="ignore", invalid="ignore")  # what is not finite is refused by those who ask
     def gram(self) -> Matrix:
         """``A' A`` as a matrix of its own (data must be an array or sparse)."""
         if isinstance(self.data, LinearOperator):

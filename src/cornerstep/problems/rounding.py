@@ -111,8 +111,8 @@ def certified(value: float, bound: float, rounding: Rounding, extra: tuple[Any, 
 
     Losses are no less than 0, and so is the optimum.
     """
-    most, least = value + rounding.value, max(bound - rounding.bound, 0.0)
-    least = min(least, most)
+    most, least = value + rounding.value, bound - rounding.bound
+    least = min(least, most) if least > 0.0 else 0.0  # also where it is not a number
     gap = math.nextafter(most - least, math.inf)
     off = min(rounding.value + rounding.bound, gap)
     return Look(most, gap, extra=extra, rounding=off, bound=least)

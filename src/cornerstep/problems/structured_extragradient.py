@@ -93,7 +93,10 @@ class ExtragradientSolver(Waiting):
         self.kappa = 1.0 / (self.eta * square)
         pull = self.lam * self.eta
         self.pace = max(1.0, min(_PACE, 0.5 / pull)) if pull else _PACE
-        self._promise = 0.5 * self._ball**2 / self.eta + spread / self.kappa  # of tau times the gap
+        # of tau times the gap; nothing is promised where steps underflow
+        self._promise = math.inf
+        if self.eta and self.kappa:
+            self._promise = 0.5 * self._ball**2 / self.eta + spread / self.kappa
 
     def _prox(self, stages: list[tuple[FloatArray, float, float]]) -> tuple[FloatArray, float]:
         """Psi and l of the z's that the stages lead to."""
