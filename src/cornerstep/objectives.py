@@ -252,6 +252,7 @@ class LeastSquares:
         atoms are sparse.  Values and certificates still come from A and b.
     """
 
+    @np.errstate(over="ignore", invalid="ignore")  # minimize refuses what is not finite
     def __init__(self, A: Any, b: Any, *, gram: bool = False) -> None:
         self.matrix = Matrix(A, "A")
         self.target = as_vector(b, "b", self.matrix.shape[0])
