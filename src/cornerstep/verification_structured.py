@@ -19,6 +19,7 @@ from cornerstep.optimiser.loop import Iterate, Stopping, run
 from cornerstep.optimiser.result import Status
 from cornerstep.problems.structured import ModelExamples
 from cornerstep.problems.structured_proofs import value_error
+from cornerstep.rounding import norm
 from cornerstep.structured.base import StructuredModel, items
 from cornerstep.vectors import FloatArray
 from cornerstep.verification_claims import CLOSE, Recomputed
@@ -96,7 +97,7 @@ def _objective(
     off = value_error(examples, lam, w, hinge)
     if clf.radius is None:
         return hinge + 0.5 * lam * float(w @ w), off
-    if np.linalg.norm(w) > clf.radius * (1 + CLOSE):
+    if norm(w) > clf.radius * (1 + CLOSE):
         problems.append(f"coef_ has a norm above radius={clf.radius:g}")
     return hinge, off
 
@@ -108,6 +109,8 @@ def _bound(
 
     The quickest solver looks for it first, then the model's own, which is known to find it.
     """
+    if claimed <= 0.0:
+        return 0.0, "no objective is negative"
     slack = CLOSE * abs(claimed) + rounding
     own = copy.copy(clf)
     own.lam_, own.random_state, own.debug = lam, copy.deepcopy(clf.random_state), False

@@ -25,7 +25,7 @@ from cornerstep.estimators.boosting_machine import (
 )
 from cornerstep.estimators.boosting_parameters import check_parameters, share_of_weight
 from cornerstep.estimators.targets import classes_and_labels, example_weights
-from cornerstep.estimators.whole import unchanged_on_failure
+from cornerstep.estimators.whole import whole_fit
 from cornerstep.optimiser.result import Status, Traces
 from cornerstep.problems.classifier_learner import Vote
 from cornerstep.streaming import is_dask
@@ -173,7 +173,7 @@ class SoftMarginBoostingClassifier(
         self
         """
         check_parameters(self)
-        with unchanged_on_failure(self):
+        with whole_fit(self):
             self._fit(X, y, sample_weight)
         self._warn()
         return self
@@ -214,7 +214,7 @@ class SoftMarginBoostingClassifier(
         self
         """
         check_parameters(self)
-        with unchanged_on_failure(self):
+        with whole_fit(self):
             self._reweight(X, y, estimators, sample_weight)
         self._warn()
         return self

@@ -24,7 +24,7 @@ from cornerstep.estimators.multiclass_input import (
 from cornerstep.estimators.multiclass_run import Problem, train
 from cornerstep.estimators.multiclass_scores import MulticlassScores
 from cornerstep.estimators.targets import classes_and_labels, example_weights
-from cornerstep.estimators.whole import unchanged_on_failure
+from cornerstep.estimators.whole import whole_fit
 from cornerstep.losses import Loss
 from cornerstep.optimiser.loop import Outcome
 from cornerstep.problems.array_rows import ArrayProblem
@@ -202,7 +202,7 @@ class MulticlassSVC(MulticlassScores, ClassifierDisplay, ClassifierMixin, BaseEs
         self
         """
         check_parameters(self)
-        with unchanged_on_failure(self), device_errors(X), threads(self.n_jobs):
+        with whole_fit(self), device_errors(X), threads(self.n_jobs):
             problem, used, X = self._pose(X, y, sample_weight)
             solver, outcome, coefficients = train(self, problem)
             self._read_off(outcome)

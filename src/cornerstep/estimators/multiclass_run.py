@@ -22,7 +22,6 @@ Problem = MulticlassProblem | SpreadProblem | ArrayProblem
 _SMALL_PRODUCT = 2**23  # multiply-adds of X W that threads of BLAS would only slow down
 
 
-@np.errstate(over="ignore", invalid="ignore")  # what is not finite is refused, with a reason
 def train(clf: Any, problem: Problem) -> tuple[Any, Outcome, Any]:
     """Run the solver that the classifier names on its problem; keep its state for a warm start.
 

@@ -27,7 +27,7 @@ from cornerstep.estimators.reduced_hull_pairs import (
     pose,
 )
 from cornerstep.estimators.targets import classes_and_labels, example_weights
-from cornerstep.estimators.whole import unchanged_on_failure
+from cornerstep.estimators.whole import whole_fit
 from cornerstep.optimiser.result import Status, Trace, Traces
 from cornerstep.problems.kernel_values import centre, centred
 from cornerstep.problems.reduced_hull import Machine
@@ -187,7 +187,7 @@ class ReducedHullSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
         -------
         self
         """
-        with unchanged_on_failure(self):
+        with whole_fit(self):
             self._fit(X, y, sample_weight)
         return self
 

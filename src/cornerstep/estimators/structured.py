@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from cornerstep.display import CertifiedDisplay
-from cornerstep.estimators.whole import unchanged_on_failure
+from cornerstep.estimators.whole import whole_fit
 from cornerstep.optimiser.loop import Outcome, Stopping, run
 from cornerstep.optimiser.order import ORDERS
 from cornerstep.streaming import is_dask
@@ -205,7 +205,7 @@ class StructuredSVC(CertifiedDisplay, BaseEstimator):
             raise ValueError(
                 f"X and y must be as many, at least one, got {n} examples and {_count(y)} labelings"
             )
-        with unchanged_on_failure(self):
+        with whole_fit(self):
             self._train(X, y, bags, validation)
         if self.status_.is_short:
             warnings.warn(

@@ -1,4 +1,4 @@
-"""A fit that fails leaves the model as it was."""
+"""What every fit keeps to: a failure leaves the model as it was, overflow does not warn."""
 
 from __future__ import annotations
 
@@ -6,13 +6,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 
 @contextmanager
-def unchanged_on_failure(estimator: Any) -> Iterator[None]:
-    """Give an estimator its attributes back if what follows raises: all old ones, no new ones."""
+def whole_fit(estimator: Any) -> Iterator[None]:
+    """Give an estimator its attributes back if what follows raises: all old ones, no new ones.
+
+    Numbers that are not finite are refused with a reason, or the certificate says what is left
+    to prove: NumPy need not warn of them.
+    """
     before = dict(vars(estimator))
     try:
-        yield
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            yield
     except BaseException:
         vars(estimator).clear()
         vars(estimator).update(before)

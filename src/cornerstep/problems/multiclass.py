@@ -92,7 +92,6 @@ class MulticlassProblem:
             yield slice(start, min(start + self._rows, self.examples.n))
 
     @cached_property
-    @np.errstate(over="ignore", invalid="ignore")  # what is not finite is told by its size
     def reach(self) -> Reach:
         """What the rounding of a certificate is measured by."""
         total = float(self.loss.rho.sum())

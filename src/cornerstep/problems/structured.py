@@ -18,6 +18,7 @@ import numpy as np
 
 from cornerstep.optimiser.pieces import Pieces
 from cornerstep.problems.structured_proofs import bound_error, never
+from cornerstep.rounding import norm
 from cornerstep.structured.base import StructuredModel, as_vector
 from cornerstep.vectors import FloatArray, SparseVector, Vector
 
@@ -85,7 +86,7 @@ class ModelExamples:
 
     def terms(self, w: FloatArray) -> float:
         """What ``sum_k |phi_k w_k|`` is at most, of the labelings seen."""
-        return self._largest * float(np.linalg.norm(w))
+        return self._largest * norm(w)
 
     @property
     def inexact(self) -> float:
@@ -116,7 +117,7 @@ class ModelExamples:
         values = vector.values if isinstance(vector, SparseVector) else vector
         if not np.isfinite(values).all():
             raise ValueError(f"joint_feature must be finite, got NaN or infinity for example {i}")
-        self._largest = max(self._largest, float(np.linalg.norm(values)))
+        self._largest = max(self._largest, norm(values))
         return vector
 
     def loss(self, i: int, y: Any) -> float:
