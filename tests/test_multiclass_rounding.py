@@ -112,3 +112,18 @@ def test_numbers_beyond_float64_are_one_clear_error(solver, factor, C, message):
     X, y = load_iris(return_X_y=True)
     with pytest.raises(ValueError, match=message):
         MulticlassSVC(C=C, solver=solver).fit(factor * X, y)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_rows_whose_squares_overflow_are_one_clear_error(sparse):
+    X, y = load_iris(return_X_y=True)
+    X = 1e155 * X
+    with pytest.raises(ValueError, match="X must have rows whose squares sum to less than"):
+        MulticlassSVC(C=1e-100).fit(sp.csr_array(X) if sparse else X, y)
+
+
+def test_a_value_of_zero_has_no_gap():
+    X, y = load_iris(return_X_y=True)
+    costs = np.zeros((3, 3))
+    model = MulticlassSVC(loss="cost-sensitive", costs=costs).fit(X, y)
+    assert (model.objective_, model.gap_) == (0.0, 0.0)

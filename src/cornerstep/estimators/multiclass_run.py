@@ -35,7 +35,7 @@ def train(clf: Any, problem: Problem) -> tuple[Any, Outcome, Any]:
     if not isinstance(problem, SpreadProblem):
         check_size(problem.reach)
     solver = _solver(clf, problem, name, kept)
-    stopping = Stopping(0.0, clf.tol, clf.max_iter, clf.time_limit)
+    stopping = Stopping(0.0, float(clf.tol), clf.max_iter, clf.time_limit)
     keeper = None
     if clf.checkpoint is not None:
         if isinstance(problem, ArrayProblem):
@@ -102,7 +102,7 @@ def _solver(clf: Any, problem: Any, name: str, kept: tuple[Any, ...] | None) -> 
         if name == "block" and (clf.solver == "block" or clf.smoothing):
             return SpreadAscent(problem, generator)
         if name == "block":
-            return SpreadAuto(problem, generator, clf.tol)
+            return SpreadAuto(problem, generator, float(clf.tol))
         if name == RULE:
             return CorrectiveDescent(SpreadRows(problem))
         if name == NAME:
@@ -115,4 +115,4 @@ def _solver(clf: Any, problem: Any, name: str, kept: tuple[Any, ...] | None) -> 
         if name == RULE:
             return CorrectiveDescent(problem, state)
         return BatchDescent(problem, name, state)
-    return BlockAscent(problem, generator, clf.tol, None if kept is None else kept[2])
+    return BlockAscent(problem, generator, float(clf.tol), None if kept is None else kept[2])

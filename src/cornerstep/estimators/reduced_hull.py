@@ -280,7 +280,7 @@ class ReducedHullSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
         kept = self._state if self.warm_start else None
         starts = kept[1] if kept is not None and kept[0] == signature else None
         rng = check_random_state(self.random_state)
-        size = {"nu": self.nu, "K": self.K, "C": self.C}
+        size = {"nu": self.nu, "K": self.K, "C": None if self.C is None else float(self.C)}
         trained: list[_Trained] = []
         begun = time.perf_counter()
         for k, classes in enumerate(pairs_of(self.classes_.size)):
@@ -292,7 +292,7 @@ class ReducedHullSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
                 training = train(
                     pair.problem,
                     self.method,
-                    tol=self.tol,
+                    tol=float(self.tol),
                     max_iter=sys.maxsize if self.max_iter == -1 else int(self.max_iter),
                     time_limit=self._seconds_left(begun),
                     start=None if starts is None else starts[k],
@@ -307,7 +307,7 @@ class ReducedHullSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
 
     def _untrained(self, pair: Pair) -> Training:
         """The starting point and its gap, for pairs that an interrupt left no time for."""
-        start = train(pair.problem, tol=self.tol, max_iter=0, start=pair.problem.start())
+        start = train(pair.problem, tol=float(self.tol), max_iter=0, start=pair.problem.start())
         return start._replace(status=Status.INTERRUPTED)
 
     def _seconds_left(self, begun: float) -> float | None:
@@ -363,7 +363,7 @@ class ReducedHullSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
             if run.status.is_short:
                 warnings.warn(
                     f"ReducedHullSVC stopped at a gap of {run.gap:.1e} and an objective of "
-                    f"{run.objective:.6g}, above tol={self.tol:g}: {run.status.message}",
+                    f"{run.objective:.6g}, above tol={float(self.tol):g}: {run.status.message}",
                     ConvergenceWarning,
                     stacklevel=5,
                 )

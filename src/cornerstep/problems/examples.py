@@ -100,8 +100,12 @@ class Examples:
         if self.sparse:
             squares = np.square(self.data.data, dtype=np.float64)
             pattern = self.data.indices, self.data.indptr
-            return sp.csr_array((squares, *pattern), shape=self.data.shape) @ np.ones(self.size)
-        return np.einsum("ij,ij->i", self.data, self.data, dtype=np.float64)
+            norms = sp.csr_array((squares, *pattern), shape=self.data.shape) @ np.ones(self.size)
+        else:
+            norms = np.einsum("ij,ij->i", self.data, self.data, dtype=np.float64)
+        if not np.isfinite(norms).all():
+            raise ValueError("X must have rows whose squares sum to less than 1.8e308: scale X")
+        return norms
 
     @property
     def summed(self) -> int:

@@ -113,7 +113,7 @@ def certified(value: float, bound: float, rounding: Rounding, extra: tuple[Any, 
     """
     most, least = value + rounding.value, bound - rounding.bound
     least = min(least, most) if least > 0.0 else 0.0  # also where it is not a number
-    gap = math.nextafter(most - least, math.inf)
+    gap = math.nextafter(most - least, math.inf) if least else most
     off = min(rounding.value + rounding.bound, gap)
     return Look(most, gap, extra=extra, rounding=off, bound=least)
 

@@ -69,7 +69,7 @@ class MulticlassModel(StructuredModel):
                 f"{self.n_features_} features as input"
             )
         if self.fit_intercept:
-            rows = sp.csr_array(sp.hstack([rows, np.full((n, 1), self.intercept_scaling)], "csr"))
+            rows = sp.csr_array(sp.hstack([rows, np.full((n, 1), float(self.intercept_scaling))], "csr"))
         labels = np.zeros(n, np.int16) if Y is None else self._codes(Y, n)
         return Chains(
             np.arange(n + 1, dtype=np.int64),
@@ -100,7 +100,7 @@ class MulticlassModel(StructuredModel):
         W = w.reshape(-1, self.labels_.size).T
         if not self.fit_intercept:
             return {"coef": W}
-        return {"coef": W[:, :-1], "intercept": W[:, -1] * self.intercept_scaling}
+        return {"coef": W[:, :-1], "intercept": W[:, -1] * float(self.intercept_scaling)}
 
     def joint_feature(self, x: Any, y: Any) -> SparseVector:
         chain = self.encode_chains(_one(x), [y])
