@@ -2,12 +2,15 @@
 
 import itertools
 import pickle
+import re
+import warnings
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
 
-from cornerstep import StructuredSVC
+from cornerstep import StructuredSVC, certify
 from cornerstep.problems.structured import ModelExamples
 from cornerstep.structured import (
     ChainModel,
@@ -324,3 +327,33 @@ def test_tags_must_be_rectangular():
     X, _ = tags(n=2)
     with pytest.raises(ValueError, match="rows of 0 and 1"):
         _fit(MultilabelModel(), X, [[0, 1], [1]])
+
+
+@pytest.mark.parametrize("factor", [1e-300, 1e160, 1e300])
+@pytest.mark.parametrize("solver", ["bcfw-auto", "bcfw", "fw", "subgradient", "extragradient"])
+@pytest.mark.parametrize(
+    ("model", "make"),
+    [
+        (ChainModel, chains),
+        (GraphModel, graphs),
+        (MatchingModel, matchings),
+        (MulticlassModel, rows),
+    ],
+)
+def test_numbers_at_the_ends_of_float64_are_refused_clearly_or_certified(
+    model, make, solver, factor
+):
+    X, Y = make(n=8)
+    X = [(factor * x[0], x[1]) if isinstance(x, tuple) else factor * x for x in X]
+    svm = StructuredSVC(model(), solver=solver, max_iter=3, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        try:
+            svm.fit(X, Y)
+        except ValueError as refusal:
+            if re.search("finite|soften", str(refusal)):
+                return
+            raise
+        assert 0 <= svm.gap_ <= svm.objective_
+        assert certify(svm, X, Y).holds

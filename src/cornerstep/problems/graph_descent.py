@@ -60,7 +60,8 @@ class GraphDescent(BatchDescent):
         losses, square, linear, error, curvature, _ = self._numbers.tolist()
         self._gap, self._curvature = losses + square - linear, curvature
         error = SAFETY * math.sqrt(error / PROBES)
-        dual = linear - 0.5 * (math.sqrt(square) + error) ** 2
+        norm = math.sqrt(square) + error
+        dual = linear - 0.5 * norm * norm
         if dual > self.best_dual:
             self.best_dual = dual
             self.best = self.state._replace(

@@ -304,7 +304,8 @@ class ReducedHullProblem:
 
     def size(self, beta: FloatArray) -> float:
         """``(sum of |b_i| s_i)²``, the most that b'Kb can be: rounding is a share of it."""
-        return float(np.abs(beta) @ self.columns.kernel.sizes) ** 2
+        size = float(np.abs(beta) @ self.columns.kernel.sizes)
+        return size * size
 
 
 def _common(caps: FloatArray) -> float | FloatArray:

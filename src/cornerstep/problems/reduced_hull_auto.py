@@ -210,7 +210,7 @@ def rounding(problem: ReducedHullProblem, beta: FloatArray) -> float:
     Infinite where the entries leave the range of float32.
     """
     single = np.finfo(np.float32)
-    largest = float(problem.columns.kernel.sizes.max()) ** 2
+    largest = float((problem.columns.kernel.sizes**2).max())
     if not single.tiny / single.eps < largest < single.max * single.eps:
         return np.inf
     spread = float(np.linalg.norm(beta)) / max(float(np.abs(beta).sum()), 1e-300)

@@ -87,7 +87,7 @@ class Reach(NamedTuple):
         steps = self.summed + 4 * steps
         error = gamma(self.longest + _OTHERS + steps) * 2.0 * self.total * norm(self.features)
         first = self._rounding(self._terms(peaks) + abs(linear), steps)
-        return first + 0.5 * error**2 + _OUTSIDE * abs(linear)
+        return first + 0.5 * error * error + _OUTSIDE * abs(linear)
 
     def _terms(self, peaks: FloatArray) -> float:
         with np.errstate(over="ignore", invalid="ignore"):

@@ -130,7 +130,7 @@ class ExtragradientSolver(Waiting):
             # the least over lambda/2 |w|² <= P(best), which holds the optimum
             limit = math.sqrt(2 * self.best_value / self.lam)
             norm = min(math.sqrt(square) / self.lam, limit)
-            dual = linear + 0.5 * self.lam * norm**2 - norm * math.sqrt(square)
+            dual = linear + 0.5 * self.lam * norm * norm - norm * math.sqrt(square)
         else:
             norm = self.radius
             value, dual = hinge, linear - norm * math.sqrt(square)
@@ -144,7 +144,7 @@ class ExtragradientSolver(Waiting):
         """Rounding of ``l - |w| |Psi|``, of averages, and of z's that leave their polytopes."""
         examples = self.examples
         unit = gamma(examples.n_sums + examples.size + 8 * self._steps + 64) + examples.outside
-        return unit * (abs(linear) + norm * examples.width + self.lam * norm**2)
+        return unit * (abs(linear) + norm * examples.width + self.lam * norm * norm)
 
     def _check_pace(self) -> None:
         """Halve the pace where the gap of the averages is more than promised."""

@@ -26,10 +26,10 @@ def value_error(examples: Any, lam: float, w: FloatArray, hinge: float) -> float
 def bound_error(examples: Any, lam: float, w: FloatArray, linear: float, n_terms: int) -> float:
     """The same of ``l - lambda/2 |w|²``, the entries of w being sums of so many terms."""
     unit = gamma(examples.longest + n_terms) + examples.inexact
-    first = (
-        unit * (4.0 * examples.terms(w) + abs(linear)) + 0.5 * (unit * examples.width) ** 2 / lam
-    )
-    return first + gamma(examples.size + 8) * (abs(linear) + lam * float(w @ w))
+    first = unit * (4.0 * examples.terms(w) + abs(linear))
+    error = unit * examples.width
+    last = gamma(examples.size + 8) * (abs(linear) + lam * float(w @ w))
+    return first + 0.5 * error * error / lam + last
 
 
 class Waiting:

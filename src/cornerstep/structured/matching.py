@@ -80,10 +80,10 @@ class MatchingModel(StructuredModel):
         return np.einsum("ij,ijd->d", z, x)
 
     def loss_augmented_decode(self, x: Any, y: Any, w: FloatArray) -> npt.NDArray[np.intp]:
-        return linear_sum_assignment(self.part_scores(x, w) + self.part_costs(x, y), True)[1]
+        return _best(self.part_scores(x, w) + self.part_costs(x, y))
 
     def decode(self, x: Any, w: FloatArray) -> npt.NDArray[np.intp]:
-        return linear_sum_assignment(self.part_scores(x, w), True)[1]
+        return _best(self.part_scores(x, w))
 
     def soften(self, scores: FloatArray) -> FloatArray:
         """``argmax over matchings z of <scores, z> + entropy(z)``, by Sinkhorn's scaling."""
@@ -147,3 +147,10 @@ def _padded(scores: FloatArray) -> FloatArray:
     """Square, with rows of zeros for the columns that stay free."""
     rows, columns = scores.shape
     return np.vstack([scores, np.zeros((columns - rows, columns))])
+
+
+def _best(scores: FloatArray) -> npt.NDArray[np.intp]:
+    """The matching of the largest score."""
+    if not np.isfinite(scores).all():
+        raise ValueError("X must have numbers whose scores are finite, got some beyond: scale X")
+    return linear_sum_assignment(scores, True)[1]

@@ -69,7 +69,8 @@ class MulticlassModel(StructuredModel):
                 f"{self.n_features_} features as input"
             )
         if self.fit_intercept:
-            rows = sp.csr_array(sp.hstack([rows, np.full((n, 1), float(self.intercept_scaling))], "csr"))
+            constant = np.full((n, 1), float(self.intercept_scaling))
+            rows = sp.csr_array(sp.hstack([rows, constant], "csr"))
         labels = np.zeros(n, np.int16) if Y is None else self._codes(Y, n)
         return Chains(
             np.arange(n + 1, dtype=np.int64),
