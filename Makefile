@@ -15,7 +15,7 @@ ATTACK ?= --seconds 60
 .PHONY: attack demo docs pictures test test-all test-gpu lint bench clean
 
 demo: .venv/.demo
-	$(BIN)/python -m cornerstep.demo report
+	$(BIN)/python -m cornerstep.cli.demo report
 
 test: .venv/.test
 	$(BIN)/pytest -n auto

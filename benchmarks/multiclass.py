@@ -276,10 +276,10 @@ def plain(rule: str, iterations: int) -> Solver:
 def machine(problem: Problem, rule: str, target: float = 1e-6) -> Any:
     """The solver object of ``rule``, with ``look`` and ``move``."""
     from cornerstep.losses import TopK, WeightedUsunier
-    from cornerstep.problems.examples import Examples
-    from cornerstep.problems.multiclass import MulticlassProblem
-    from cornerstep.problems.multiclass_batch import BatchDescent
-    from cornerstep.problems.multiclass_block import BlockAscent
+    from cornerstep.multiclass.examples import Examples
+    from cornerstep.multiclass.problem import MulticlassProblem
+    from cornerstep.multiclass.solvers.batch import BatchDescent
+    from cornerstep.multiclass.solvers.block import BlockAscent
 
     loss = TopK(problem.loss.rho.size) if problem.loss.whole else WeightedUsunier(problem.loss.rho)
     scales = np.full(problem.y.size, problem.C)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from cornerstep.problems.kernel_values import Kernel
+from cornerstep.learning.kernel_blocks import Kernel
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 _LOOK = 20  # steps between looks at the clock

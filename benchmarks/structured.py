@@ -15,7 +15,7 @@ from benchmarks.core import Answer, Measures, Recorder, Run, Solver
 from benchmarks.data import read
 from cornerstep import StructuredSVC
 from cornerstep.structured import ChainModel, GraphModel, MultilabelModel
-from cornerstep.structured.base import as_vector
+from cornerstep.structured.models.base import as_vector
 
 ALL_SOLVERS = (
     "bcfw", "bcfw-pairwise", "bcfw-away", "bcfw-auto", "fw", "subgradient", "extragradient",

@@ -16,10 +16,10 @@ from cornerstep import (
     StructuredSVC,
     minimize,
 )
+from cornerstep.core.vectors import dense
 from cornerstep.domains import Ball, Box, CappedSimplex, ConvexHull, L1Ball, Simplex
 from cornerstep.objectives import LeastSquares, Quadratic
 from cornerstep.structured import ChainModel
-from cornerstep.vectors import dense
 from pictures.style import (
     BLUE,
     GREEN,

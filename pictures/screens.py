@@ -74,7 +74,7 @@ def report() -> list[Path]:
     """The first screen of the demo's report, light and dark; needs Chromium."""
     from PIL import Image
 
-    from cornerstep import demo
+    from cornerstep.cli import demo
 
     browser = next(filter(None, map(shutil.which, _BROWSERS)), None)
     if browser is None:

@@ -17,6 +17,7 @@ from scipy.linalg import block_diag
 from scipy.optimize import linprog
 from scipy.spatial import ConvexHull as Qhull
 
+from cornerstep.core.vectors import dense
 from cornerstep.domains import (
     BalancedBox,
     Birkhoff,
@@ -28,7 +29,6 @@ from cornerstep.domains import (
     Product,
     Simplex,
 )
-from cornerstep.vectors import dense
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ import cvxpy as cp
 import numpy as np
 from sklearn.metrics.pairwise import rbf_kernel
 
-from cornerstep.problems.kernel_columns import KernelColumns
-from cornerstep.problems.kernel_values import PrecomputedKernel
-from cornerstep.problems.reduced_hull import ReducedHullProblem
+from cornerstep.kernel_svm.columns import KernelColumns
+from cornerstep.kernel_svm.problem import ReducedHullProblem
+from cornerstep.learning.kernel_blocks import PrecomputedKernel
 
 
 def draw(n=60, positive=0.4, seed=0, gap=1.0, d=3):

@@ -15,7 +15,7 @@ from cornerstep.structured import (
     MultilabelModel,
     StructuredModel,
 )
-from cornerstep.structured.base import as_vector, items
+from cornerstep.structured.models.base import as_vector, items
 
 
 def chains(n=12, seed=0, n_features=3, n_labels=3, longest=4):

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cornerstep.kernels import multiclass as kernels
-from cornerstep.problems import acceleration
-from cornerstep.problems.acceleration import Acceleration
-from cornerstep.problems.examples import Examples
-from cornerstep.problems.multiclass import MulticlassProblem
-from cornerstep.problems.multiclass_block import ACCELERATED, SECOND_ORDER, SWEEPS, BlockAscent
+from cornerstep.multiclass.compiled import sweeps as kernels
+from cornerstep.multiclass.examples import Examples
+from cornerstep.multiclass.problem import MulticlassProblem
+from cornerstep.multiclass.solvers import acceleration
+from cornerstep.multiclass.solvers.acceleration import Acceleration
+from cornerstep.multiclass.solvers.block import ACCELERATED, SECOND_ORDER, SWEEPS, BlockAscent
 from multiclass_problems import LOSS_KINDS, draw, optimum
 
 every_loss = pytest.mark.parametrize("kind", LOSS_KINDS)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cornerstep.core.vectors import SparseVector, Vector, dense
 from cornerstep.optimiser import ActiveSet
-from cornerstep.vectors import SparseVector, Vector, dense
 
 N = 6
 

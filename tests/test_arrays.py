@@ -12,9 +12,9 @@ import scipy.sparse as sp
 from sklearn.datasets import load_digits
 
 from cornerstep import MulticlassSVC, certify, load, save
-from cornerstep.arrays import is_foreign, to_numpy
+from cornerstep.data.arrays import is_foreign, to_numpy
 from cornerstep.losses import TopK, Usunier, WeightedTopK, WeightedUsunier
-from cornerstep.problems.array_losses import ArrayLoss
+from cornerstep.multiclass.arrays.losses import ArrayLoss
 from multiclass_problems import LOSS_KINDS, draw, optimum
 
 RULES = ("envelope", "fw-corrective", "fw", "fw-open-loop", "projected-gradient")
@@ -218,8 +218,8 @@ def _for_kernels():
 
 
 def _fused(loss, n, m, device):
-    from cornerstep.problems import array_points
-    from cornerstep.problems.array_rows import ArrayExamples, ArrayProblem
+    from cornerstep.multiclass.arrays import vertices as array_points
+    from cornerstep.multiclass.arrays.rows import ArrayExamples, ArrayProblem
 
     torch = _torch()
     scales = torch.linspace(0.5, 1.5, n, dtype=torch.float64, device=device)

@@ -15,11 +15,12 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from cornerstep import SoftMarginBoostingClassifier, Status
+from cornerstep.boosting.learners import trees as weak_learners
+from cornerstep.boosting.learners.trees import FiniteLearner
+from cornerstep.boosting.problem import SoftMargin
+from cornerstep.boosting.solvers import smoothed as soft_margin_smoothed
+from cornerstep.boosting.solvers.methods import METHODS, STEPS, BoostingSolver
 from cornerstep.optimiser.loop import Stopping, run
-from cornerstep.problems import soft_margin_smoothed, weak_learners
-from cornerstep.problems.boosting import METHODS, STEPS, BoostingSolver
-from cornerstep.problems.soft_margin import SoftMargin
-from cornerstep.problems.weak_learners import FiniteLearner
 from test_soft_margin import lp_optimum
 
 

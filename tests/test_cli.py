@@ -338,7 +338,7 @@ def test_what_is_wrong_is_said_in_one_line(command, folder, line, words):
 
 def test_ctrl_c_saves_the_best_model_so_far(command, folder, monkeypatch):
     """The signal comes while the loop runs, as from a keyboard."""
-    from cornerstep.estimators import multiclass_run
+    from cornerstep.multiclass import training as multiclass_run
 
     loop = multiclass_run.run
 
@@ -375,7 +375,7 @@ def test_ctrl_c_before_training_is_no_crash(command, monkeypatch):
 @pytest.mark.parametrize("ending", ["parquet", "svm", "npy", "folder"])
 def test_fit_reads_in_blocks(command, folder, tmp_path, ending, monkeypatch):
     """The same certificate and errors as with all rows in memory, within the tolerance."""
-    from cornerstep import streaming
+    from cornerstep.data import rows as streaming
 
     monkeypatch.setattr(streaming, "BLOCK_BYTES", 2**10)
     options = "-C 0.1 --tol 1e-3 --top-k 2 --json"
@@ -458,7 +458,7 @@ def test_what_models_cannot_read_in_blocks(command, folder, line, message):
 
 USING = """
 import resource, sys
-from cornerstep import streaming
+from cornerstep.data import rows as streaming
 from cornerstep.cli.app import run
 
 streaming.BLOCK_BYTES = 2**22

@@ -16,9 +16,9 @@ from sklearn.datasets import load_digits
 
 from cornerstep import MulticlassSVC
 from cornerstep.losses import make_loss
-from cornerstep.problems import clustered
-from cornerstep.problems.multiclass_batch import BatchDescent
-from cornerstep.problems.multiclass_spread import SpreadAscent
+from cornerstep.multiclass.distributed import dask_crew as clustered
+from cornerstep.multiclass.distributed.solvers import SpreadAscent
+from cornerstep.multiclass.solvers.batch import BatchDescent
 from multiclass_problems import draw, optimum
 
 distributed = pytest.importorskip("distributed")
@@ -204,7 +204,7 @@ def test_a_killed_worker_costs_time_not_the_result(doomed, digits, monkeypatch, 
 
 def test_lost_dual_points_come_back_from_the_checkpoint(doomed, digits, monkeypatch, tmp_path):
     X, y = digits
-    monkeypatch.setattr("cornerstep.checkpoints._EVERY", 0.0)
+    monkeypatch.setattr("cornerstep.learning.checkpoints._EVERY", 0.0)
     kill_a_worker(doomed, SpreadAscent, monkeypatch, at=3)
     path = tmp_path / "state.npz"
     model = MulticlassSVC(C=0.01, tol=0.01, random_state=0, checkpoint=path)

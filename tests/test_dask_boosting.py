@@ -8,11 +8,11 @@ from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.tree import DecisionTreeClassifier
 
 from cornerstep import MulticlassSVC, SoftMarginBoostingClassifier
-from cornerstep.kernels import trees as kernels
-from cornerstep.problems.binning import Binning
-from cornerstep.problems.boosting import BoostingSolver
-from cornerstep.problems.multiclass_envelope import EnvelopeDescent
-from cornerstep.problems.weak_learners import TreeLearner
+from cornerstep.boosting.binning import Binning
+from cornerstep.boosting.compiled import sweeps as kernels
+from cornerstep.boosting.learners.trees import TreeLearner
+from cornerstep.boosting.solvers.methods import BoostingSolver
+from cornerstep.multiclass.solvers.envelope import EnvelopeDescent
 from test_dask import chunked, cluster, kill_a_worker, pytestmark  # noqa: F401
 
 
@@ -106,7 +106,7 @@ def test_envelopes_go_on_when_a_worker_dies(monkeypatch):
     ],
 )
 def test_what_a_cluster_cannot_do(client, monkeypatch, parameters, weight, message):
-    monkeypatch.setattr("cornerstep.problems.clustered_trees._ENTRIES", 400)
+    monkeypatch.setattr("cornerstep.boosting.learners.dask_trees._ENTRIES", 400)
     X, y = load_iris(return_X_y=True)
     with pytest.raises(ValueError, match=message):
         SoftMarginBoostingClassifier(**parameters).fit(chunked(X, 60), chunked(y, 60), weight)

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 import cornerstep
-from cornerstep.files import WriteError, open_regular, replacing, replacing_text
-from cornerstep.npy import require_rows_of_entries
+from cornerstep.core.npy import require_rows_of_entries
+from cornerstep.core.output import WriteError, open_regular, replacing, replacing_text
 
 SOURCE = str(Path(cornerstep.__file__).parents[1])
 
@@ -135,7 +135,7 @@ def test_devices_and_links_to_them_stay_devices(tmp_path):
 
 def test_open_descriptors_are_written_to_where_they_stand(tmp_path):
     code = (
-        "from cornerstep.files import replacing\nimport sys\nprint('one')\n"
+        "from cornerstep.core.output import replacing\nimport sys\nprint('one')\n"
         "with replacing('/dev/stdout') as file: file.write(b'two\\n')\nprint('three')\n"
     )
     path = tmp_path / "out"
@@ -151,7 +151,7 @@ def test_open_descriptors_are_written_to_where_they_stand(tmp_path):
 def test_what_killed_writers_left_behind_is_removed_and_nothing_else(tmp_path):
     path = tmp_path / "a"
     code = (
-        "import sys\nfrom cornerstep.files import replacing\n"
+        "import sys\nfrom cornerstep.core.output import replacing\n"
         f"with replacing({str(path)!r}) as file:\n file.write(b'half'); file.flush()\n"
         " print('here', flush=True)\n sys.stdin.read()\n"
     )

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cornerstep.kernels.simplex import improve
-from cornerstep.problems.examples import Examples
-from cornerstep.problems.image_hull import Hull
-from cornerstep.problems.multiclass import MulticlassProblem
-from cornerstep.problems.passes import LocalRows, mixture
-from cornerstep.problems.quasi_newton import Memory
-from cornerstep.problems.simplex_quadratic import best_mixture
+from cornerstep.multiclass.compiled.simplex_active_set import improve
+from cornerstep.multiclass.examples import Examples
+from cornerstep.multiclass.problem import MulticlassProblem
+from cornerstep.multiclass.solvers.hull import Hull
+from cornerstep.multiclass.solvers.passes import LocalRows, mixture
+from cornerstep.multiclass.solvers.quasi_newton import Memory
+from cornerstep.multiclass.solvers.simplex_interior import best_mixture
 from multiclass_problems import draw
 
 

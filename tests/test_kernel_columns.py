@@ -9,9 +9,9 @@ import pytest
 import scipy.sparse as sp
 from sklearn.metrics.pairwise import pairwise_kernels
 
-from cornerstep.problems.blas_threads import blas_threads, one_blas_thread
-from cornerstep.problems.kernel_columns import KernelColumns
-from cornerstep.problems.kernel_values import (
+from cornerstep.core.blas import blas_threads, one_blas_thread
+from cornerstep.kernel_svm.columns import KernelColumns
+from cornerstep.learning.kernel_blocks import (
     CallableKernel,
     InnerProductKernel,
     PrecomputedKernel,

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
-from cornerstep.linear import Matrix, as_vector
-from cornerstep.vectors import Direction, SparseVector, concatenate, dense
+from cornerstep.core.matrix import Matrix, as_vector
+from cornerstep.core.vectors import Direction, SparseVector, concatenate, dense
 
 FORMS = {
     "array": np.asarray,

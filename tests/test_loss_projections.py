@@ -12,8 +12,8 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from cornerstep.kernels import projection
 from cornerstep.losses import Loss, MaxHinge, TopK, Usunier, WeightedTopK, WeightedUsunier
+from cornerstep.multiclass.compiled import projection
 from test_losses import (
     PAPER,
     TIGHT,

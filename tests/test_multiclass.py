@@ -21,10 +21,10 @@ from sklearn.svm import SVC, LinearSVC
 
 from cornerstep import MulticlassSVC, certify, load, save
 from cornerstep.losses import CostSensitive, TopK
+from cornerstep.multiclass.solvers.batch import BatchDescent
+from cornerstep.multiclass.solvers.block import BlockAscent
+from cornerstep.multiclass.solvers.corrective import CorrectiveDescent
 from cornerstep.optimiser.result import Status
-from cornerstep.problems.multiclass_batch import BatchDescent
-from cornerstep.problems.multiclass_block import BlockAscent
-from cornerstep.problems.multiclass_corrective import CorrectiveDescent
 from multiclass_problems import LOSS_KINDS, SOLVERS, draw, optimum
 
 quiet = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

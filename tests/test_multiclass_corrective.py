@@ -6,11 +6,11 @@ import cvxpy as cp
 import numpy as np
 import pytest
 
-from cornerstep.problems import multiclass_corrective
-from cornerstep.problems.examples import Examples
-from cornerstep.problems.multiclass import MulticlassProblem
-from cornerstep.problems.multiclass_corrective import CorrectiveDescent
-from cornerstep.problems.simplex_quadratic import best_mixture
+from cornerstep.multiclass.examples import Examples
+from cornerstep.multiclass.problem import MulticlassProblem
+from cornerstep.multiclass.solvers import corrective as multiclass_corrective
+from cornerstep.multiclass.solvers.corrective import CorrectiveDescent
+from cornerstep.multiclass.solvers.simplex_interior import best_mixture
 from multiclass_problems import LOSS_KINDS, TIGHT, draw, optimum
 
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from cornerstep import MulticlassSVC, certify, load, save
-from cornerstep.problems.examples import Examples
-from cornerstep.problems.multiclass import MulticlassProblem
-from cornerstep.problems.multiclass_envelope import EnvelopeDescent
-from cornerstep.problems.passes import LocalRows
+from cornerstep.multiclass.examples import Examples
+from cornerstep.multiclass.problem import MulticlassProblem
+from cornerstep.multiclass.solvers.envelope import EnvelopeDescent
+from cornerstep.multiclass.solvers.passes import LocalRows
 from multiclass_problems import LOSS_KINDS, draw, optimum
 
 

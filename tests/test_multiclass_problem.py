@@ -11,11 +11,11 @@ import scipy.sparse as sp
 
 from cornerstep import MulticlassSVC
 from cornerstep.losses import Loss, MaxHinge
+from cornerstep.multiclass.examples import Examples, KernelExamples
+from cornerstep.multiclass.problem import MulticlassProblem
+from cornerstep.multiclass.solvers.batch import RULES, BatchDescent
+from cornerstep.multiclass.solvers.block import BlockAscent
 from cornerstep.optimiser.loop import Stopping, run
-from cornerstep.problems.examples import Examples, KernelExamples
-from cornerstep.problems.multiclass import MulticlassProblem
-from cornerstep.problems.multiclass_batch import RULES, BatchDescent
-from cornerstep.problems.multiclass_block import BlockAscent
 from multiclass_problems import (
     LOSS_KINDS,
     SOLVERS,
@@ -229,7 +229,7 @@ def test_block_trace_is_monotone(kind, smoothing, data):
 @every_smoothing
 def test_rounded_sweeps_leave_trace_and_certificate_sound(kind, smoothing, monkeypatch):
     """The estimator reads float32 until the gap is small: a trace that exact, a certificate not."""
-    monkeypatch.setattr("cornerstep.problems.examples._LARGE", 0)
+    monkeypatch.setattr("cornerstep.multiclass.examples._LARGE", 0)
     problem = draw(kind, smoothing)
     model = problem.fit("dense", solver="block", tol=1e-9)
     dual = model.trace_["dual"]

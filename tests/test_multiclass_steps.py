@@ -8,12 +8,12 @@ import scipy.sparse as sp
 from scipy.optimize import minimize_scalar
 
 from cornerstep import MulticlassSVC
-from cornerstep.kernels import multiclass as kernels
+from cornerstep.multiclass.compiled import sweeps as kernels
+from cornerstep.multiclass.examples import Examples, KernelExamples
+from cornerstep.multiclass.problem import MulticlassProblem
+from cornerstep.multiclass.solvers.block import SECOND_ORDER, BlockAscent, _longer
+from cornerstep.multiclass.solvers.second_order import Faces
 from cornerstep.optimiser.loop import Stopping, run
-from cornerstep.problems.examples import Examples, KernelExamples
-from cornerstep.problems.multiclass import MulticlassProblem
-from cornerstep.problems.multiclass_block import SECOND_ORDER, BlockAscent, _longer
-from cornerstep.problems.multiclass_newton import Faces
 from multiclass_problems import LOSS_KINDS, draw
 
 every_loss = pytest.mark.parametrize("kind", LOSS_KINDS)
@@ -202,7 +202,7 @@ def test_columns_by_frequency():
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_products_by_parts(dtype, monkeypatch):
-    monkeypatch.setattr("cornerstep.problems.examples._ROWS", 7)
+    monkeypatch.setattr("cornerstep.multiclass.examples._ROWS", 7)
     rng = np.random.default_rng(0)
     X = rng.standard_normal((40, 5)).astype(dtype)
     A = sp.csr_array(rng.standard_normal((40, 3)) * (rng.random((40, 1)) < 0.5))
@@ -219,7 +219,7 @@ def test_products_by_parts(dtype, monkeypatch):
 
 
 def test_steps_that_do_not_pay_get_rare(monkeypatch):
-    newton = "cornerstep.problems.multiclass_newton."
+    newton = "cornerstep.multiclass.solvers.second_order."
     monkeypatch.setattr(newton + "_WORTH", np.inf)
     monkeypatch.setattr(newton + "_EFFORT", (5, 5, 5))
     given = draw("max-hinge", 0.0, 0)

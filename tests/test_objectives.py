@@ -8,9 +8,9 @@ import scipy.sparse as sp
 from scipy.optimize import approx_fprime
 from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
-from cornerstep.linear import Matrix
+from cornerstep.core.matrix import Matrix
+from cornerstep.core.vectors import Direction, SparseVector
 from cornerstep.objectives import LeastSquares, Quadratic, Smooth
-from cornerstep.vectors import Direction, SparseVector
 
 N, M = 12, 17
 RNG = np.random.default_rng(0)

@@ -12,7 +12,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 import cornerstep
 from cornerstep import ModelFileError, MulticlassSVC, SoftMarginBoostingClassifier, load, save
-from cornerstep.persistence_schema import SCHEMAS
+from cornerstep.files.schema import SCHEMAS
 from fitted_models import CLASSIFIERS, LABELS, STRUCTURED, TWO, X, classifier, structured
 from structured_problems import Ranking
 

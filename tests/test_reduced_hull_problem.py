@@ -8,15 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_breast_cancer
 
-import cornerstep.problems.reduced_hull_auto as auto
-import cornerstep.problems.reduced_hull_face as face
-import cornerstep.problems.reduced_hull_start as beginning
+import cornerstep.kernel_svm.solvers.face as face
+import cornerstep.kernel_svm.solvers.start as beginning
+import cornerstep.kernel_svm.solvers.working_set as auto
 from cornerstep import Status, minimize
+from cornerstep.kernel_svm.columns import KernelColumns
+from cornerstep.kernel_svm.problem import ReducedHullProblem
+from cornerstep.kernel_svm.training import METHODS, train
+from cornerstep.learning.kernel_blocks import CallableKernel, InnerProductKernel
 from cornerstep.optimiser.loop import Stopping, run
-from cornerstep.problems.kernel_columns import KernelColumns
-from cornerstep.problems.kernel_values import CallableKernel, InnerProductKernel
-from cornerstep.problems.reduced_hull import ReducedHullProblem
-from cornerstep.problems.reduced_hull_run import METHODS, train
 from reduced_hull_problems import draw, optimum, problem
 
 SETTINGS = {

@@ -11,11 +11,11 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
 from cornerstep import MulticlassSVC, ReducedHullSVC, certify
-from cornerstep.estimators.kernels import gamma_value
+from cornerstep.kernel_svm.solvers.headway import Headway
+from cornerstep.learning.kernel_blocks import InnerProductKernel, kernel_matrix
+from cornerstep.learning.kernel_functions import gamma_value
 from cornerstep.optimiser.loop import Look
 from cornerstep.optimiser.result import Status
-from cornerstep.problems.headway import Headway
-from cornerstep.problems.kernel_values import InnerProductKernel, kernel_matrix
 
 Long = np.longdouble
 

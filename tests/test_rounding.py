@@ -14,6 +14,9 @@ import numpy as np
 import pytest
 
 from cornerstep import Status, extragradient, minimize
+from cornerstep.core.matrix import Matrix
+from cornerstep.core.rounding import gamma, norm, sum_error
+from cornerstep.core.vectors import dense
 from cornerstep.domains import (
     BalancedBox,
     Ball,
@@ -28,12 +31,9 @@ from cornerstep.domains import (
     Simplex,
 )
 from cornerstep.domains.base import has_oracle, reach
-from cornerstep.linear import Matrix
 from cornerstep.objectives import LeastSquares, Quadratic, Smooth
 from cornerstep.optimiser.minimize import METHODS
-from cornerstep.rounding import gamma, norm, sum_error
 from cornerstep.saddle import Bilinear
-from cornerstep.vectors import dense
 
 LONG = np.longdouble
 

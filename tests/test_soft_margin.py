@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from cornerstep.problems import soft_margin_smoothed
-from cornerstep.problems.soft_margin import SoftMargin
-from cornerstep.problems.soft_margin_interior import Start
-from cornerstep.problems.soft_margin_master import Master
+from cornerstep.boosting.problem import SoftMargin
+from cornerstep.boosting.solvers import smoothed as soft_margin_smoothed
+from cornerstep.boosting.solvers.interior import Start
+from cornerstep.boosting.solvers.master import Master
 
 
 def lp_optimum(margins, caps):

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from cornerstep import Status, minimize
+from cornerstep.core.vectors import Direction
 from cornerstep.domains import Ball, Simplex
 from cornerstep.objectives import Quadratic, Smooth
 from cornerstep.optimiser import Backtracking, Exact, OpenLoop, Short
-from cornerstep.vectors import Direction
 from problems import problem
 
 X = np.array([0.5, -1.0, 2.0])

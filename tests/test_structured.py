@@ -9,11 +9,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 
 from cornerstep import MulticlassSVC, StructuredSVC, regularization_path
-from cornerstep.problems.structured import ModelExamples
-from cornerstep.problems.structured_chain import ChainExamples
-from cornerstep.problems.structured_extragradient import ExtragradientSolver
-from cornerstep.problems.structured_planes import RULES
 from cornerstep.structured import ChainModel, MatchingModel, MulticlassModel, StructuredModel
+from cornerstep.structured.problem import ModelExamples
+from cornerstep.structured.solvers.chains import ChainExamples
+from cornerstep.structured.solvers.extragradient import ExtragradientSolver
+from cornerstep.structured.solvers.planes import RULES
 from structured_problems import (
     PROBLEMS,
     Ranking,
@@ -231,7 +231,7 @@ def test_extragradient_that_began_too_fast_starts_again(geometry, monkeypatch):
     Y = [linear_sum_assignment(-score)[1] for score in scores]
     gaps = []
     for pace in (1.0, 8.0):
-        monkeypatch.setattr("cornerstep.problems.structured_extragradient._PACE", pace)
+        monkeypatch.setattr("cornerstep.structured.solvers.extragradient._PACE", pace)
         clf = StructuredSVC(
             MatchingModel(), lam=0.1, solver="extragradient", geometry=geometry, radius=2.0,
             tol=0.0, max_iter=100,

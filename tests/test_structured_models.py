@@ -11,7 +11,6 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
 from cornerstep import StructuredSVC, certify
-from cornerstep.problems.structured import ModelExamples
 from cornerstep.structured import (
     ChainModel,
     GraphModel,
@@ -20,6 +19,7 @@ from cornerstep.structured import (
     MultilabelModel,
     check_model,
 )
+from cornerstep.structured.problem import ModelExamples
 from structured_problems import PROBLEMS, Ranking, chains, graphs, matchings, rankings, rows, tags
 
 
@@ -70,7 +70,7 @@ def test_min_cut_equals_brute_force(seed):
 
 
 def test_fractional_relaxations_bound_every_labeling_and_are_counted(monkeypatch):
-    monkeypatch.setattr("cornerstep.structured.inference._FEW", 0)
+    monkeypatch.setattr("cornerstep.structured.models.inference._FEW", 0)
     model = GraphModel(labels=[0, 1, 2])
     X, _ = graphs(n=6, nodes=(3, 4), n_labels=3)
     Y = [np.arange(len(x[0])) % 3 for x in X]

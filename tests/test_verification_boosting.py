@@ -12,9 +12,9 @@ from sklearn.ensemble import BaggingClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 from cornerstep import SoftMarginBoostingClassifier, certify
+from cornerstep.boosting.learners.trees import TreeLearner, evaluate
+from cornerstep.boosting.problem import SoftMargin, spread_over
 from cornerstep.optimiser.result import Status, Trace
-from cornerstep.problems.soft_margin import SoftMargin, spread_over
-from cornerstep.problems.weak_learners import TreeLearner, evaluate
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 

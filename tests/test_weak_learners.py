@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
-from cornerstep.kernels import trees as kernels
-from cornerstep.kernels.lanes import LANES, largest_sums
-from cornerstep.problems.binning import Binning
-from cornerstep.problems.classifier_learner import ClassifierLearner
-from cornerstep.problems.weak_learners import (
+from cornerstep.boosting.binning import Binning
+from cornerstep.boosting.compiled import sweeps as kernels
+from cornerstep.boosting.compiled.lanes import LANES, largest_sums
+from cornerstep.boosting.learners.classifiers import ClassifierLearner
+from cornerstep.boosting.learners.trees import (
     FiniteLearner,
     TreeLearner,
     evaluate,

@@ -148,7 +148,7 @@ def _loss(problem: Problem) -> Any:
 
 
 def _posed(problem: Problem) -> Any:
-    from cornerstep.problems.array_rows import ArrayExamples, ArrayProblem, ArrayRows
+    from cornerstep.multiclass.arrays.rows import ArrayExamples, ArrayProblem, ArrayRows
 
     torch = _torch()
     scales = torch.full(problem.y.shape, problem.C, device="cuda", dtype=torch.float64)
@@ -164,7 +164,7 @@ def _estimator(problem: Problem, **parameters: Any) -> Any:
 
 
 def _fw(problem: Problem) -> Run:
-    from cornerstep.problems.graph_descent import GraphDescent
+    from cornerstep.multiclass.arrays.cuda_graph import GraphDescent
 
     solver = GraphDescent(_posed(problem), "fw")
     solver.look()
@@ -175,9 +175,9 @@ def _fw(problem: Problem) -> Run:
 
 
 def _fw_on_cpu(problem: Problem) -> Run:
-    from cornerstep.problems.examples import Examples
-    from cornerstep.problems.multiclass import MulticlassProblem
-    from cornerstep.problems.multiclass_batch import BatchDescent
+    from cornerstep.multiclass.examples import Examples
+    from cornerstep.multiclass.problem import MulticlassProblem
+    from cornerstep.multiclass.solvers.batch import BatchDescent
 
     X, y = problem.host
     loss = _loss(problem)

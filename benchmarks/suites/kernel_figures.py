@@ -18,9 +18,9 @@ from benchmarks.core import Answer, Benchmark, Dataset, Recorder, Row, Run, Sett
 from benchmarks.kernel import Point, Problem, judge, load, reference
 from benchmarks.plots import evaluations
 from benchmarks.smo import smo
+from cornerstep.kernel_svm.columns import KernelColumns
+from cornerstep.learning.kernel_blocks import InnerProductKernel
 from cornerstep.optimiser.loop import Iterate
-from cornerstep.problems.kernel_columns import KernelColumns
-from cornerstep.problems.kernel_values import InnerProductKernel
 
 #: The published K of Figure 3; those of Figure 1 stand for the published ones, which are not known.
 SETS = {
@@ -46,8 +46,8 @@ def _columns(problem: Problem, order: np.ndarray) -> KernelColumns:
 
 def _ours(method: str, limit: float) -> Solver:
     def prepare(problem: Problem) -> Run:
-        from cornerstep.problems.reduced_hull import ReducedHullProblem
-        from cornerstep.problems.reduced_hull_run import train
+        from cornerstep.kernel_svm.problem import ReducedHullProblem
+        from cornerstep.kernel_svm.training import train
 
         order = np.argsort(-problem.y, kind="stable")
         signs = problem.y[order]

@@ -5,22 +5,21 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from cornerstep.core.version import __version__
 from cornerstep.optimiser import Result, Status, minimize
-from cornerstep.saddle import extragradient
+from cornerstep.optimiser.saddle import extragradient
 
 if TYPE_CHECKING:
-    from cornerstep.certificates import Certificate, certificate
-    from cornerstep.estimators.boosting import SoftMarginBoostingClassifier
-    from cornerstep.estimators.multiclass import MulticlassSVC
-    from cornerstep.estimators.path import RegularizationPath, regularization_path
-    from cornerstep.estimators.reduced_hull import ReducedHullSVC
-    from cornerstep.estimators.structured import StructuredSVC
-    from cornerstep.onnx_export import to_onnx
-    from cornerstep.persistence import ModelFileError, load, read_manifest, save
+    from cornerstep.boosting.estimator import SoftMarginBoostingClassifier
+    from cornerstep.files.model_file import ModelFileError, load, read_manifest, save
+    from cornerstep.files.onnx import to_onnx
+    from cornerstep.kernel_svm.estimator import ReducedHullSVC
+    from cornerstep.learning.certificates import Certificate, certificate
+    from cornerstep.learning.path import RegularizationPath, regularization_path
+    from cornerstep.learning.verification import Verification, certify
+    from cornerstep.multiclass.estimator import MulticlassSVC
     from cornerstep.reporting import report
-    from cornerstep.verification import Verification, certify
-
-__version__ = "0.1.0"
+    from cornerstep.structured.estimator import StructuredSVC
 
 __all__ = [
     "Certificate",
@@ -48,22 +47,22 @@ __all__ = [
 
 # Each estimator brings scikit-learn and its own compiled kernels along: imported when asked for.
 _LAZY = {
-    "Certificate": "certificates",
-    "ModelFileError": "persistence",
-    "MulticlassSVC": "estimators.multiclass",
-    "ReducedHullSVC": "estimators.reduced_hull",
-    "RegularizationPath": "estimators.path",
-    "SoftMarginBoostingClassifier": "estimators.boosting",
-    "StructuredSVC": "estimators.structured",
-    "Verification": "verification",
-    "certificate": "certificates",
-    "certify": "verification",
-    "load": "persistence",
-    "read_manifest": "persistence",
-    "regularization_path": "estimators.path",
+    "Certificate": "learning.certificates",
+    "ModelFileError": "files.model_file",
+    "MulticlassSVC": "multiclass.estimator",
+    "ReducedHullSVC": "kernel_svm.estimator",
+    "RegularizationPath": "learning.path",
+    "SoftMarginBoostingClassifier": "boosting.estimator",
+    "StructuredSVC": "structured.estimator",
+    "Verification": "learning.verification",
+    "certificate": "learning.certificates",
+    "certify": "learning.verification",
+    "load": "files.model_file",
+    "read_manifest": "files.model_file",
+    "regularization_path": "learning.path",
     "report": "reporting",
-    "save": "persistence",
-    "to_onnx": "onnx_export",
+    "save": "files.model_file",
+    "to_onnx": "files.onnx",
 }
 
 

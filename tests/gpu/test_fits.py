@@ -10,7 +10,7 @@ if not torch.cuda.is_available():
     pytest.skip("no GPU", allow_module_level=True)
 
 from cornerstep import MulticlassSVC, certify  # noqa: E402
-from cornerstep.arrays import DeviceError, to_numpy  # noqa: E402
+from cornerstep.data.arrays import DeviceError, to_numpy  # noqa: E402
 
 RHO = [5 / 15, 4 / 15, 3 / 15, 2 / 15, 1 / 15]
 LOSSES = {
@@ -86,7 +86,7 @@ from cornerstep import MulticlassSVC
 X, y = torch.randn(100, 4, device="cuda"), torch.arange(100, device="cuda") % 3
 def broken():
     torch.zeros(4, device="cuda")[torch.tensor([10**6], device="cuda")]
-import cornerstep.problems.array_rows as rows
+import cornerstep.multiclass.arrays.rows as rows
 before = rows.ArrayRows.envelopes
 def envelopes(self, image, smoothing):
     broken()

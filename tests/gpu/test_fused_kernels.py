@@ -15,8 +15,8 @@ if not torch.cuda.is_available():
     pytest.skip("no GPU", allow_module_level=True)
 
 from cornerstep.losses import make_loss  # noqa: E402
-from cornerstep.problems import array_points  # noqa: E402
-from cornerstep.problems.array_rows import ArrayExamples, ArrayProblem  # noqa: E402
+from cornerstep.multiclass.arrays import vertices as array_points  # noqa: E402
+from cornerstep.multiclass.arrays.rows import ArrayExamples, ArrayProblem  # noqa: E402
 
 LOSSES = (
     "max-hinge", "cost-sensitive", "top-k", "usunier", "weighted-top-k", "weighted-usunier",

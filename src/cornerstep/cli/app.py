@@ -24,7 +24,7 @@ from cornerstep.cli.screen import (
     put,
     say,
 )
-from cornerstep.files import WriteError
+from cornerstep.core.output import WriteError
 
 app = typer.Typer(
     name="cornerstep",
@@ -67,7 +67,7 @@ def start(
     Example: cornerstep fit digits.csv --target digit -o digits.cornerstep --report report.html
     """
     if version:
-        from cornerstep import __version__
+        from cornerstep.core.version import __version__
 
         put(__version__)
     elif context.invoked_subcommand is None:

@@ -27,9 +27,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from cornerstep.cli.screen import UserError
-from cornerstep.files import open_regular
-from cornerstep.npy import Archive, load_npy, require_rows_of_entries
-from cornerstep.streaming import Rows, open_rows, whole_numbers
+from cornerstep.core.npy import Archive, load_npy, require_rows_of_entries
+from cornerstep.core.output import open_regular
+from cornerstep.data.rows import Rows, open_rows, whole_numbers
 
 FORMATS = {
     ".svm": "svmlight", ".svmlight": "svmlight", ".libsvm": "svmlight", ".txt": "svmlight",
@@ -269,7 +269,7 @@ def _opened(
 
 def _columns(path: Path) -> list[str]:
     """Names of the columns of a Parquet file, or of the first in a folder."""
-    from cornerstep.parquet_rows import ParquetRows
+    from cornerstep.data.parquet_rows import ParquetRows
 
     return ParquetRows(path).columns
 

@@ -8,11 +8,11 @@ from typing import Annotated, Any
 import typer
 
 import cornerstep
-from cornerstep import measures
-from cornerstep.certificates import certificate
 from cornerstep.cli import models
 from cornerstep.cli.screen import UNPROVEN, UserError, facts, put_json
 from cornerstep.cli.using import Data, ModelFile, Stream, Target
+from cornerstep.learning import measures
+from cornerstep.learning.certificates import certificate
 
 Json = Annotated[bool, typer.Option("--json", help="Results as JSON.")]
 

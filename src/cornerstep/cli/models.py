@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 import cornerstep
-from cornerstep.certificates import Certificate
 from cornerstep.cli.data import Dataset, format_of, is_large, read, stream
 from cornerstep.cli.screen import UserError
-from cornerstep.measures import is_structured
-from cornerstep.streaming import HeldRows, Rows
+from cornerstep.data.rows import HeldRows, Rows
+from cornerstep.learning.certificates import Certificate
+from cornerstep.learning.measures import is_structured
 
 MODELS = {
     "multiclass": "MulticlassSVC",

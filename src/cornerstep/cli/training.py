@@ -9,8 +9,6 @@ import numpy as np
 import typer
 
 import cornerstep
-from cornerstep import measures
-from cornerstep.certificates import certificate
 from cornerstep.cli import models
 from cornerstep.cli.data import Dataset, is_large, read, require_room
 from cornerstep.cli.data import stream as open_stream
@@ -24,6 +22,8 @@ from cornerstep.cli.screen import (
     put_json,
     say,
 )
+from cornerstep.learning import measures
+from cornerstep.learning.certificates import certificate
 
 Data = Annotated[Path, typer.Argument(help="svmlight, CSV, Parquet, npy or npz.", metavar="DATA")]
 Model = Annotated[str, typer.Option(help="multiclass, kernel, structured-chain or boost.")]

@@ -12,13 +12,13 @@ import numpy as np
 import typer
 
 import cornerstep
-from cornerstep import measures
 from cornerstep.cli import models
 from cornerstep.cli.data import read
 from cornerstep.cli.screen import UserError, facts, put_json, say
 from cornerstep.cli.writing import write
-from cornerstep.files import replacing_text
-from cornerstep.streaming import Rows
+from cornerstep.core.output import replacing_text
+from cornerstep.data.rows import Rows
+from cornerstep.learning import measures
 
 ModelFile = Annotated[Path, typer.Argument(help="Model file.", metavar="MODEL")]
 Data = Annotated[Path, typer.Argument(help="svmlight, CSV, Parquet or npz file.", metavar="DATA")]

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from cornerstep.cli.data import Dataset, format_of
 from cornerstep.cli.screen import UserError
-from cornerstep.files import replacing, replacing_text
+from cornerstep.core.output import replacing, replacing_text
 
 
 def write(data: Dataset, path: Path, target: str = "target") -> None:

@@ -6,6 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from cornerstep.core.matrix import as_vector
+from cornerstep.core.rounding import gamma
+from cornerstep.core.types import FloatArray
+from cornerstep.core.vectors import SparseVector
 from cornerstep.domains.base import (
     INSIDE,
     SNAP,
@@ -18,9 +22,6 @@ from cornerstep.domains.base import (
     within_bounds,
 )
 from cornerstep.domains.selection import dearest, spend
-from cornerstep.linear import as_vector
-from cornerstep.rounding import gamma
-from cornerstep.vectors import FloatArray, SparseVector
 
 
 class BalancedBox:

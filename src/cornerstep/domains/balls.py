@@ -6,10 +6,11 @@ import numpy as np
 import scipy.linalg
 from scipy.sparse.linalg import svds
 
+from cornerstep.core.rounding import gamma, norm
+from cornerstep.core.types import FloatArray, IntArray
+from cornerstep.core.vectors import SparseVector
 from cornerstep.domains.base import INSIDE, SNAP, TIGHT, require_positive, require_size, sum_step
 from cornerstep.domains.simplex import Simplex
-from cornerstep.rounding import gamma, norm
-from cornerstep.vectors import FloatArray, IntArray, SparseVector
 
 
 class L1Ball:

@@ -17,8 +17,9 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from cornerstep.rounding import norm
-from cornerstep.vectors import FloatArray, Vector, dense
+from cornerstep.core.rounding import norm
+from cornerstep.core.types import FloatArray
+from cornerstep.core.vectors import Vector, dense
 
 SNAP = 1e-14  # relative distance from a bound that counts as rounding
 TIGHT = 1e-12  # relative slack of a summed constraint that counts as rounding

@@ -5,6 +5,9 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
+from cornerstep.core.rounding import gamma
+from cornerstep.core.types import FloatArray
+from cornerstep.core.vectors import SparseVector
 from cornerstep.domains.base import (
     INSIDE,
     TIGHT,
@@ -14,8 +17,6 @@ from cornerstep.domains.base import (
     snap_to_bounds,
     sum_step,
 )
-from cornerstep.rounding import gamma
-from cornerstep.vectors import FloatArray, SparseVector
 
 
 class Birkhoff:

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from cornerstep.core.matrix import as_vector
+from cornerstep.core.rounding import norm
+from cornerstep.core.types import FloatArray
 from cornerstep.domains.base import INSIDE, ratio_test, require_size, snap_to_bounds, within_bounds
-from cornerstep.linear import as_vector
-from cornerstep.rounding import norm
-from cornerstep.vectors import FloatArray
 
 
 class Box:

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from cornerstep.core.matrix import Matrix
+from cornerstep.core.rounding import sum_error
+from cornerstep.core.types import FloatArray, IntArray
+from cornerstep.core.vectors import SparseVector, Vector
 from cornerstep.domains.base import INSIDE, SNAP
 from cornerstep.domains.lp import InfeasibleError, LinearProgram, UnboundedError
-from cornerstep.linear import Matrix
-from cornerstep.rounding import sum_error
-from cornerstep.vectors import FloatArray, IntArray, SparseVector, Vector
 
 # A point whose largest possible weight in x is below this counts as outside the face of x.
 _FACE_WEIGHT = 1e-6

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from cornerstep.rounding import sum_error
-from cornerstep.vectors import FloatArray
+from cornerstep.core.rounding import sum_error
+from cornerstep.core.types import FloatArray
 
 _TOLERANCE = 1e-10  # the tightest that HiGHS takes
 _DUAL, _PRIMAL = 1, 4  # HiGHS's numbers of the two simplex methods

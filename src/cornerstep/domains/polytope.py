@@ -12,6 +12,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from cornerstep.core.matrix import as_vector
+from cornerstep.core.rounding import norm
+from cornerstep.core.types import FloatArray
 from cornerstep.domains.base import (
     INSIDE,
     SNAP,
@@ -22,9 +25,6 @@ from cornerstep.domains.base import (
     sum_step,
 )
 from cornerstep.domains.lp import InfeasibleError, LinearProgram
-from cornerstep.linear import as_vector
-from cornerstep.rounding import norm
-from cornerstep.vectors import FloatArray
 
 # Slack below which a row counts as tight.  Rows, unlike coordinates, cannot be set exactly: their
 # slack is what a sum of rounding errors leaves, and HiGHS answers to 1e-10.

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from cornerstep.core.rounding import norm
+from cornerstep.core.types import FloatArray
+from cornerstep.core.vectors import Vector, concatenate, dense
 from cornerstep.domains.base import INSIDE, Domain, has_oracle, reach
-from cornerstep.rounding import norm
-from cornerstep.vectors import FloatArray, Vector, concatenate, dense
 
 
 class Product:

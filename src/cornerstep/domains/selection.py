@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cornerstep.vectors import FloatArray, IntArray
+from cornerstep.core.types import FloatArray, IntArray
 
 
 def spend(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from cornerstep.vectors import FloatArray, IntArray, SparseVector, Vector, dense
+from cornerstep.core.types import FloatArray, IntArray
+from cornerstep.core.vectors import SparseVector, Vector, dense
 
 _WIDE = 0.2  # share of non-zero entries from which an atom is stored densely
 

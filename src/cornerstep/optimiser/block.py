@@ -14,14 +14,15 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
+from cornerstep.core.types import FloatArray, IntArray
+from cornerstep.core.vectors import Direction, Vector, concatenate, dense
 from cornerstep.domains.base import ORACLES, has_oracle
-from cornerstep.objectives import Objective, Position
 from cornerstep.optimiser.loop import Look, Move, Solver
+from cornerstep.optimiser.objectives import Objective, Position
 from cornerstep.optimiser.order import ORDERS, Order
 from cornerstep.optimiser.pieces import Pieces
 from cornerstep.optimiser.solver import Method, Proposal, Walk
 from cornerstep.optimiser.steps import StepRule
-from cornerstep.vectors import Direction, FloatArray, IntArray, Vector, concatenate, dense
 
 
 class Blocks(Protocol):

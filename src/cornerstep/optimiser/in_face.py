@@ -12,10 +12,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from cornerstep.objectives import Objective, Position, Ray
+from cornerstep.core.types import FloatArray
+from cornerstep.core.vectors import Direction, Vector, dense
+from cornerstep.optimiser.objectives import Objective, Position, Ray
 from cornerstep.optimiser.solver import Method, Proposal
 from cornerstep.optimiser.steps import StepRule
-from cornerstep.vectors import Direction, FloatArray, Vector, dense
 
 _THETA = 52.0  # the constant of the theory of the away schedule
 _SMALLEST = 2.0**-52  # a schedule ends where its steps would drown in rounding

@@ -11,13 +11,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from cornerstep.objectives import Objective, Position
+from cornerstep.core.types import FloatArray, IntArray
+from cornerstep.core.vectors import Direction, Vector
 from cornerstep.optimiser.active_set import ActiveSet
 from cornerstep.optimiser.loop import Move, Stopping, run
+from cornerstep.optimiser.objectives import Objective, Position
 from cornerstep.optimiser.result import Status
 from cornerstep.optimiser.solver import FrankWolfeSolver, Method, Proposal
 from cornerstep.optimiser.steps import StepRule
-from cornerstep.vectors import Direction, FloatArray, IntArray, Vector
 
 
 class FrankWolfe(Method):

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from cornerstep.core.vectors import SparseVector, Vector, dense
 from cornerstep.domains.base import ORACLES, Domain, has_oracle
 from cornerstep.domains.product import starting_vertex
-from cornerstep.objectives import Objective
 from cornerstep.optimiser.block import Block
 from cornerstep.optimiser.in_face import AwaySchedule, InFaceAway, InFacePairwise, PairwiseSchedule
 from cornerstep.optimiser.loop import Callback, Stopping, run
@@ -21,10 +21,10 @@ from cornerstep.optimiser.methods import (
     Pairwise,
     RandomizedAway,
 )
+from cornerstep.optimiser.objectives import Objective
 from cornerstep.optimiser.result import Result
 from cornerstep.optimiser.solver import Method
 from cornerstep.optimiser.steps import STEPS, StepRule
-from cornerstep.vectors import SparseVector, Vector, dense
 
 METHODS: dict[str, type[Method]] = {
     method.name: method
@@ -56,7 +56,7 @@ def minimize(
     Parameters
     ----------
     objective : objective
-        f: one of :mod:`cornerstep.objectives`.
+        f: one of :mod:`cornerstep.optimiser.objectives`.
     domain : domain
         P: one of :mod:`cornerstep.domains`, or any object with ``size`` and ``lmo``.
     method : str or method, default='auto'
@@ -91,7 +91,7 @@ def minimize(
     >>> import numpy as np
     >>> from cornerstep import minimize
     >>> from cornerstep.domains import Simplex
-    >>> from cornerstep.objectives import LeastSquares
+    >>> from cornerstep.optimiser.objectives import LeastSquares
     >>> result = minimize(LeastSquares(np.eye(3), [0.5, 0.3, -1.0]), Simplex(3))
     >>> result.x.round(3)
     array([0.6, 0.4, 0. ])

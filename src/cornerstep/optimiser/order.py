@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cornerstep.vectors import FloatArray, IntArray
+from cornerstep.core.types import FloatArray, IntArray
 
 ORDERS = ("permuted", "uniform", "gap")
 _STALE = 10  # passes after which gaps are read anew by a permuted one

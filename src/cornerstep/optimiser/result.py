@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cornerstep.vectors import FloatArray
+from cornerstep.core.types import FloatArray
 
 if TYPE_CHECKING:
     import pandas as pd

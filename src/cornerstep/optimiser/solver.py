@@ -8,13 +8,14 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from cornerstep.core.rounding import EPSILON, TINY, gamma
+from cornerstep.core.types import FloatArray
+from cornerstep.core.vectors import Direction, Vector, dense
 from cornerstep.domains.base import has_oracle, reach
-from cornerstep.objectives import Objective, Position, Ray, errors_of
 from cornerstep.optimiser.active_set import ActiveSet
 from cornerstep.optimiser.loop import Look, Move, Solver
+from cornerstep.optimiser.objectives import Objective, Position, Ray, errors_of
 from cornerstep.optimiser.steps import StepRule
-from cornerstep.rounding import EPSILON, TINY, gamma
-from cornerstep.vectors import Direction, FloatArray, Vector, dense
 
 # A step this close to the largest one is taken to be it: the blocking constraint becomes tight.
 _BLOCKED = 1 - 1e-9

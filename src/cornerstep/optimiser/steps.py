@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Protocol
 
 from scipy.optimize import brentq
 
-from cornerstep.objectives import Objective, Ray
-from cornerstep.rounding import norm
+from cornerstep.core.rounding import norm
+from cornerstep.optimiser.objectives import Objective, Ray
 
 
 class StepRule(Protocol):

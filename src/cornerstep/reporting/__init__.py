@@ -10,7 +10,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from cornerstep.files import replacing_text
+from cornerstep.core.output import replacing_text
 from cornerstep.reporting.page import page
 from cornerstep.reporting.sections import Section, section
 

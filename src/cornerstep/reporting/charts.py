@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from cornerstep.vectors import FloatArray
+from cornerstep.core.types import FloatArray
 
 _numbers = count(1)
 _POINTS = 400  # of a line

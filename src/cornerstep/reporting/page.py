@@ -22,7 +22,7 @@ def page(title: str, sections: list[Section]) -> str:
     -------
     str
     """
-    from cornerstep import __version__
+    from cornerstep.core.version import __version__
 
     room = files("cornerstep.reporting")
     style = (room / "page.css").read_text(encoding="utf-8")

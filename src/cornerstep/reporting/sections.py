@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from cornerstep import measures
-from cornerstep.certificates import Certificate, certificate, traces
+from cornerstep.core.types import FloatArray
+from cornerstep.learning import measures
+from cornerstep.learning.certificates import Certificate, certificate, traces
 from cornerstep.optimiser.result import Status
 from cornerstep.reporting import charts
-from cornerstep.vectors import FloatArray
 
 _CLASSES = 12  # most classes of a confusion table
 _STRONGEST = 15  # most features or examples of a list

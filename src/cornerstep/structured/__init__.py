@@ -3,13 +3,13 @@
 A model is four methods (:class:`StructuredModel`); these come ready made.
 """
 
-from cornerstep.structured.base import StructuredModel
-from cornerstep.structured.chain import ChainModel
-from cornerstep.structured.checks import check_model
-from cornerstep.structured.graph import GraphModel
-from cornerstep.structured.matching import MatchingModel
-from cornerstep.structured.multiclass import MulticlassModel
-from cornerstep.structured.multilabel import MultilabelModel
+from cornerstep.structured.models.base import StructuredModel
+from cornerstep.structured.models.chain import ChainModel
+from cornerstep.structured.models.checks import check_model
+from cornerstep.structured.models.graph import GraphModel
+from cornerstep.structured.models.matching import MatchingModel
+from cornerstep.structured.models.multiclass import MulticlassModel
+from cornerstep.structured.models.multilabel import MultilabelModel
 
 __all__ = [
     "ChainModel",

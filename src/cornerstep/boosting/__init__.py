@@ -1,0 +1,1 @@
+"""Soft-margin boosting: LPBoost, ERLPBoost, C-ERLPBoost, MLPBoost."""

@@ -1,0 +1,383 @@
+"""``SoftMarginBoostingClassifier``: boosting to a certified soft margin, for scikit-learn."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import validate_data
+
+from cornerstep.boosting.learners.classifiers import Vote
+from cornerstep.boosting.parameters import check_parameters, share_of_weight
+from cornerstep.boosting.prediction import TrainedEnsemble
+from cornerstep.boosting.training import (
+    Machine,
+    Recipe,
+    classifier_learner,
+    finite_learner,
+    mean_importances,
+    tree_learner,
+)
+from cornerstep.core.types import FloatArray, IntArray
+from cornerstep.data.rows import is_dask
+from cornerstep.learning.display import CertifiedDisplay
+from cornerstep.learning.fitting import whole_fit
+from cornerstep.learning.targets import classes_and_labels, example_weights
+from cornerstep.optimiser.result import Status, Traces
+
+
+class SoftMarginBoostingClassifier(
+    TrainedEnsemble, CertifiedDisplay, ClassifierMixin, BaseEstimator
+):
+    """``max over w in the simplex of min over d in P_nu of sum_ij d_i y_i h_j(x_i) w_j``, proven.
+
+    The objective is the *soft margin* of the ensemble ``sum_j w_j h_j``: the mean margin of the nu
+    examples with the smallest ones (P_nu: distributions with ``d_i <= 1/nu``).  After ``fit`` the
+    largest soft margin that any ensemble of the weak learner's hypotheses has is known to lie
+    between ``soft_margin_`` and ``bound_``.  More than two classes: one machine for each against
+    the rest.
+
+    Parameters
+    ----------
+    method : {'mlpboost', 'lpboost', 'erlpboost', 'cerlpboost'}
+        MLPBoost takes the better of a Frank-Wolfe step and a second candidate; LPBoost and
+        ERLPBoost re-optimise all weights (ERLPBoost with an entropy); C-ERLPBoost takes Frank-Wolfe
+        steps only.
+    nu : float or int, default=0.1
+        A share of the examples in (0, 1], or a count >= 1 given as an int.
+    tol : float, default=0.01
+        Stop when ``bound_ - soft_margin_ <= tol``.
+    weak_learner : 'tree' or a scikit-learn classifier, default='tree'
+        'tree': the stump or depth-2 tree of largest edge, exactly.  A classifier must take
+        ``sample_weight``; its decisions and, if it has ``predict_proba``, the confidence-rated
+        ``2 p - 1`` become hypotheses, and ``bound_`` rests on its finding the largest edge.
+    max_depth : int, default=2
+        Of the trees.  Beyond 2 the search is greedy: exact trees of depth 2 on top of each other.
+    max_bins : int, default=255
+        Of a feature.  With no more distinct values than that all thresholds are searched, otherwise
+        those at quantiles.
+    step : {'short', 'open-loop', 'line-search', 'pairwise', 'blended-pairwise'}
+        Frank-Wolfe step of MLPBoost and C-ERLPBoost.
+    secondary : {'lp', 'entropic'} or callable, default='lp'
+        MLPBoost's second candidate: the weights of largest soft margin, or of largest smoothed
+        soft margin, over the hypotheses at hand; or ``secondary(margins, problem)`` that answers
+        weights, ``margins[j, i] = y_i h_j(x_i)`` and ``problem`` a
+        :class:`~cornerstep.boosting.problem.SoftMargin`.
+    max_iter : int, optional
+        Rounds; None takes the bound of the theory, ``32 ln(1/nu) / tol²`` for a share nu.
+    time_limit : float, optional
+        Seconds.
+    class_weight : dict or 'balanced', optional
+    warm_start : bool, default=False
+        Start from the ensemble of the last fit if the classes are the same.
+    random_state : int, RandomState or None
+        For the weak learner, if it draws random numbers.
+    n_jobs : int, optional
+        Threads for the tree search and the matrix products; None means 1 for the search, -1 all
+        cores.
+    verbose : {0, 1, 2}, default=0
+
+    Attributes
+    ----------
+    classes_ : array
+    soft_margin_, bound_, gap_ : float, or one for each class if there are more than two
+        The certificate, recomputed at the end from the data in float64.
+    bound_is_exact_ : bool
+        Whether ``bound_`` holds for the whole class of hypotheses.  If not, it holds as far as the
+        weak learner finds the largest edge.
+    estimators_ : list
+        The hypotheses with weight: ``Tree(features, thresholds, leaves)`` heaps, or votes of fitted
+        classifiers.  A list of lists for more than two classes.
+    estimator_weights_ : array, or a list of arrays
+    margins_ : array of shape (n,) or (n, n_classes)
+        ``y_i sum_j w_j h_j(x_i)`` of the training examples.
+    example_weights_ : array of the same shape
+        The final distribution d: it attains ``bound_``.
+    feature_importances_ : array of shape (n_features,)
+        Shares of the weighted gains in edge of the splits on each feature.
+    status_ : Status
+        Why training stopped; the first machine that was not solved speaks for all, and Ctrl-C,
+        which ends all of them, before any other.
+    n_iter_ : int
+    trace_ : Trace, or a list of them
+    n_features_in_, feature_names_in_
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from cornerstep import SoftMarginBoostingClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> clf = SoftMarginBoostingClassifier(nu=0.2, tol=0.05).fit(X, y)
+    >>> clf.status_.value, clf.gap_ <= 0.05, clf.bound_is_exact_
+    ('solved', True, True)
+    """
+
+    _kind: str
+    _reweighted: bool
+
+    def __init__(
+        self,
+        method: str = "mlpboost",
+        *,
+        nu: float = 0.1,
+        tol: float = 0.01,
+        weak_learner: Any = "tree",
+        max_depth: int = 2,
+        max_bins: int = 255,
+        step: str = "short",
+        secondary: Any = "lp",
+        max_iter: int | None = None,
+        time_limit: float | None = None,
+        class_weight: Any = None,
+        warm_start: bool = False,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.method = method
+        self.nu = nu
+        self.tol = tol
+        self.weak_learner = weak_learner
+        self.max_depth = max_depth
+        self.max_bins = max_bins
+        self.step = step
+        self.secondary = secondary
+        self.max_iter = max_iter
+        self.time_limit = time_limit
+        self.class_weight = class_weight
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> SoftMarginBoostingClassifier:
+        """Train on examples X with labels y.
+
+        Parameters
+        ----------
+        X : array of shape (n, d)
+            Or a Dask array, whose rows stay on the workers; the weak learner must then be 'tree'
+            with a depth of 1 or 2.
+        y : array of shape (n,)
+        sample_weight : array of shape (n,), optional
+            A weight of 2 is the same as the example given twice.
+
+        Returns
+        -------
+        self
+        """
+        check_parameters(self)
+        with whole_fit(self):
+            self._fit(X, y, sample_weight)
+        self._warn()
+        return self
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
+        earlier = (self.classes_, self.n_features_in_) if hasattr(self, "_machines") else None
+        X, labels, weights = self._check_data(X, y, sample_weight)
+        starts: list[Any] = [None] * self._n_machines()
+        if self.warm_start and earlier is not None and not self._reweighted:
+            same = np.array_equal(earlier[0], self.classes_) and earlier[1] == self.n_features_in_
+            if same and self._learner_kind() == self._kind:
+                starts = [(machine.hypotheses, machine.weights) for machine in self._machines]
+        if isinstance(self.weak_learner, str):
+            build = tree_learner(self.max_depth, self.max_bins, self._n_threads())
+        else:
+            build = classifier_learner(self.weak_learner, check_random_state(self.random_state))
+        self.bound_is_exact_ = isinstance(self.weak_learner, str) and self.max_depth <= 2
+        self._kind, self._reweighted = self._learner_kind(), False
+        self._train([build] * self._n_machines(), X, labels, weights, starts)
+
+    def reweight(
+        self, X: Any, y: Any, estimators: Any, sample_weight: Any = None
+    ) -> SoftMarginBoostingClassifier:
+        """Find the weights of largest soft margin for the members of a given ensemble.
+
+        The bound holds for all weights of these members.
+
+        Parameters
+        ----------
+        X : array of shape (n, d)
+        y : array of shape (n,)
+        estimators : fitted ensemble with ``estimators_``, or list of fitted classifiers
+            They predict the classes of y, or their numbers 0, 1, ... as the members of a forest do.
+        sample_weight : array of shape (n,), optional
+
+        Returns
+        -------
+        self
+        """
+        check_parameters(self)
+        with whole_fit(self):
+            self._reweight(X, y, estimators, sample_weight)
+        self._warn()
+        return self
+
+    def _reweight(self, X: Any, y: Any, estimators: Any, sample_weight: Any) -> None:
+        X, labels, weights = self._check_data(X, y, sample_weight)
+        members = list(np.ravel(np.asarray(getattr(estimators, "estimators_", estimators), object)))
+        seen = getattr(estimators, "estimators_features_", [None] * len(members))
+        if not members or not all(hasattr(member, "classes_") for member in members):
+            raise ValueError(
+                "estimators must be fitted classifiers, or an ensemble of them with estimators_, "
+                f"got {estimators!r}"
+            )
+        targets = range(1, 2) if self.classes_.size == 2 else range(self.classes_.size)
+        known = self._names(members)
+        builds = [
+            finite_learner(
+                [
+                    Vote(member, False, known[k], known, features)
+                    for member, features in zip(members, seen, strict=True)
+                ]
+            )
+            for k in targets
+        ]
+        self.bound_is_exact_, self._reweighted, self._kind = True, True, "given"
+        self._train(builds, X, labels, weights, [None] * len(builds))
+
+    def _names(self, members: list[Any]) -> Any:
+        """What the members call the classes: by their names, or by their numbers."""
+        said = np.unique(np.concatenate([np.ravel(member.classes_) for member in members]))
+        for names in (self.classes_, np.arange(self.classes_.size)):
+            if np.isin(said, names).all():
+                return names
+        strange = said[~np.isin(said, self.classes_)][0]
+        raise ValueError(
+            f"estimators must predict the classes of y, or their numbers from 0 to "
+            f"{self.classes_.size - 1}, got classifiers that know the class {strange}"
+        )
+
+    def _check_data(
+        self, X: Any, y: Any, sample_weight: Any
+    ) -> tuple[FloatArray, IntArray, FloatArray]:
+        if is_dask(X):
+            from cornerstep.boosting.learners.dask_trees import columns_of
+
+            if not isinstance(self.weak_learner, str) or self.max_depth > 2:
+                raise ValueError(
+                    "weak_learner must be 'tree' with max_depth 1 or 2 for Dask arrays, got "
+                    f"{self.weak_learner!r} with max_depth={self.max_depth!r}"
+                )
+            X, y, sample_weight = columns_of(X, y, sample_weight)
+            self.n_features_in_ = X.shape[1]
+            self.__dict__.pop("feature_names_in_", None)
+        else:
+            X, y = validate_data(self, X, y, dtype=np.float64, order="C", ensure_min_samples=2)
+        self.classes_, labels = classes_and_labels(y)
+        weights = example_weights(y, labels, self.classes_, sample_weight, self.class_weight)
+        if np.unique(labels[weights > 0]).size < 2:
+            raise ValueError(
+                "sample_weight times class_weight must be positive in at least two classes"
+            )
+        return X, labels, weights
+
+    def _n_machines(self) -> int:
+        return 1 if self.classes_.size == 2 else self.classes_.size
+
+    def _n_threads(self) -> int:
+        if self.n_jobs is None:
+            return 1
+        from joblib import effective_n_jobs
+
+        return int(effective_n_jobs(self.n_jobs))
+
+    def _threads(self) -> AbstractContextManager[Any]:
+        if self.n_jobs is None:
+            return nullcontext()
+        from threadpoolctl import threadpool_limits
+
+        return threadpool_limits(self._n_threads())
+
+    def _learner_kind(self) -> str:
+        return "tree" if isinstance(self.weak_learner, str) else "classifier"
+
+    def _train(
+        self, builds: list[Any], X: FloatArray, labels: IntArray, weights: FloatArray, starts: Any
+    ) -> None:
+        """Train the machines and read off the attributes."""
+        title = f"{type(self).__name__}, {self.method}"
+        if not self.bound_is_exact_:
+            title += " (the bound rests on the weak learner)"
+        recipe = Recipe(
+            self.method, self.step, self.secondary, share_of_weight(self.nu, weights),
+            float(self.tol), self.max_iter, self.verbose, title,
+        )  # fmt: skip
+        with self._threads():
+            machines = self._one_by_one(recipe, builds, X, labels, weights, starts)
+        self._machines = machines
+        single = len(machines) == 1
+        self.estimators_ = [m.hypotheses for m in machines]
+        self.estimator_weights_: Any = [m.weights for m in machines]
+        self.trace_: Any = Traces(m.trace for m in machines)
+        if single:
+            self.estimators_, self.estimator_weights_ = machines[0].hypotheses, machines[0].weights
+            self.trace_ = machines[0].trace
+        self.soft_margin_: Any = _scalar_or_array([m.soft_margin for m in machines])
+        self.bound_: Any = _scalar_or_array([m.bound for m in machines])
+        self.gap_: Any = _scalar_or_array([max(m.bound - m.soft_margin, 0.0) for m in machines])
+        self.margins_ = (
+            machines[0].margins if single else np.column_stack([m.margins for m in machines])
+        )
+        self.example_weights_ = (
+            machines[0].distribution
+            if single
+            else np.column_stack([m.distribution for m in machines])
+        )
+        self.n_iter_ = max(m.n_iter for m in machines)
+        unsolved = [m.status for m in machines if m.status is not Status.SOLVED]
+        self.status_ = unsolved[0] if unsolved else Status.SOLVED
+        if Status.INTERRUPTED in unsolved:
+            self.status_ = Status.INTERRUPTED
+        self._importances = mean_importances(machines, X, labels, weights)
+
+    def _warn(self) -> None:
+        if self.status_.is_short:
+            warnings.warn(
+                f"{type(self).__name__} stopped at a gap of {np.max(self.gap_):.1e}, above "
+                f"tol={self.tol:g}: {self.status_.message}",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+    def _one_by_one(
+        self,
+        recipe: Recipe,
+        builds: list[Any],
+        X: FloatArray,
+        labels: IntArray,
+        weights: FloatArray,
+        starts: list[Any],
+    ) -> list[Machine]:
+        """Train the machines within one time limit, of which each gets its share.
+
+        Ctrl-C ends all of them: those to come give one answer for all.
+        """
+        begin = time.perf_counter()
+        machines: list[Machine] = []
+        interrupted = False
+        for k, (build, start) in enumerate(zip(builds, starts, strict=True)):
+            positive = labels == (1 if len(builds) == 1 else k)
+            signs = np.where(positive, 1.0, -1.0)
+            left = self.time_limit
+            if left is not None:
+                left = max(left - (time.perf_counter() - begin), 0.0) / (len(builds) - k)
+            if not interrupted:
+                try:
+                    machines.append(recipe.train(build, X, signs, weights, left, start))
+                    interrupted = machines[-1].status is Status.INTERRUPTED
+                    continue
+                except KeyboardInterrupt:  # before the first round
+                    interrupted = True
+            machines.append(recipe.constant(X, signs, weights))
+        return machines
+
+
+def _scalar_or_array(values: list[float]) -> Any:
+    return float(values[0]) if len(values) == 1 else np.array(values)

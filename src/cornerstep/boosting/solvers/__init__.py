@@ -1,0 +1,1 @@
+"""The boosting methods, and the solvers of their master problems."""

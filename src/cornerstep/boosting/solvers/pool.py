@@ -1,0 +1,138 @@
+"""What the boosting methods keep: hypotheses at hand, ensembles of them, rays in margin space."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cornerstep.boosting.problem import SoftMargin
+from cornerstep.core.types import FloatArray, IntArray
+
+
+class Ensemble(NamedTuple):
+    """A point of the simplex over hypotheses: those with weight, and their image ``A w``."""
+
+    numbers: tuple[int, ...]
+    weights: FloatArray
+    image: FloatArray
+
+
+class Pool:
+    """The hypotheses at hand, a row of margins each; equal ones are kept once.
+
+    Parameters
+    ----------
+    n_examples : int
+    dtype : numpy dtype
+        Of the rows.  Single precision holds margins of -1 and 1 as well, at half the traffic.
+    """
+
+    def __init__(self, n_examples: int, dtype: Any = np.float64) -> None:
+        self.hypotheses: list[Any] = []  # all that ever came, by number
+        self.numbers = np.empty(0, dtype=np.int64)  # those at hand
+        self.idle = np.empty(0, dtype=np.int64)  # rounds without use
+        self._rows = np.empty((64, n_examples), dtype=dtype)
+        self._known: dict[bytes, int] = {}
+
+    def __len__(self) -> int:
+        return self.numbers.size
+
+    @property
+    def margins(self) -> FloatArray:
+        """``A'``: one row a hypothesis at hand."""
+        return self._rows[: len(self)]
+
+    def add(self, hypotheses: Sequence[Any], margins: FloatArray) -> int:
+        """Take hypotheses in, a row of margins each; answer how many were not here already."""
+        new = []
+        for k, key in enumerate(_keys(margins)):
+            if key not in self._known:
+                self._known[key] = len(self.hypotheses)
+                self.hypotheses.append(hypotheses[k])
+                new.append(k)
+        size = len(self) + len(new)
+        while size > len(self._rows):
+            self._rows = np.concatenate([self._rows, np.empty_like(self._rows)])
+        self._rows[len(self) : size] = margins[new]
+        numbers = np.arange(len(self.hypotheses) - len(new), len(self.hypotheses))
+        self.numbers = np.concatenate([self.numbers, numbers])
+        self.idle = np.concatenate([self.idle, np.zeros_like(numbers)])
+        return len(new)
+
+    def number(self, margins: FloatArray) -> int:
+        """The number of a hypothesis at hand."""
+        return self._known[_keys(margins[None])[0]]
+
+    def edges(self, distribution: FloatArray) -> FloatArray:
+        """``A'd``."""
+        return (self.margins @ distribution.astype(self._rows.dtype)).astype(np.float64)
+
+    def row(self, number: int) -> FloatArray:
+        """The margins of a hypothesis at hand."""
+        return self._rows[int(np.searchsorted(self.numbers, number))].astype(np.float64)
+
+    def rows(self, numbers: IntArray) -> FloatArray:
+        """The margins of hypotheses at hand."""
+        return self._rows[np.searchsorted(self.numbers, numbers)].astype(np.float64)
+
+    def age(self, useful: Any, in_use: Iterable[int], patience: int) -> None:
+        """Drop hypotheses that were not useful for some rounds and are not in use."""
+        self.idle = np.where(useful, 0, self.idle + 1)
+        leave = (self.idle >= patience) & ~np.isin(self.numbers, list(in_use))
+        if leave.any():
+            gone = set(self.numbers[leave].tolist())
+            self._known = {key: k for key, k in self._known.items() if k not in gone}
+            stay = np.flatnonzero(~leave)
+            first = int(np.argmax(leave))
+            self._rows[first : stay.size] = self._rows[stay[first:]]
+            self.numbers, self.idle = self.numbers[~leave], self.idle[~leave]
+
+
+def _keys(margins: FloatArray) -> list[bytes]:
+    """Each row as bytes; its signs, if its margins are -1 and 1."""
+    packed = np.packbits(margins > 0, axis=1)
+    signs = (abs(margins) == 1.0).all(axis=1)
+    return [(packed if sign else margins)[k].tobytes() for k, sign in enumerate(signs)]
+
+
+class ShortStep:
+    """``slope / (eta |A(e - w)|_inf²)``: g is eta-smooth in the max norm."""
+
+    monotone = True
+
+    def __init__(self, eta: float) -> None:
+        self.eta = eta
+
+    def size(self, ray: MarginRay, max_step: float, time: float) -> float:
+        length = float(abs(ray.change).max())
+        if length == 0:
+            return 0.0
+        return min(max(-ray.slope, 0.0) / (self.eta * length**2), max_step)
+
+
+class MarginRay:
+    """``-g`` along ``z + t change``, for the step rules of the optimiser."""
+
+    curvature = None
+
+    def __init__(self, problem: SoftMargin, image: FloatArray, change: FloatArray) -> None:
+        self.problem, self.image, self.change = problem, image, change
+        self.slope = self.derivative(0.0)
+
+    def derivative(self, step: float) -> float:
+        return -float(self.problem.smoothed(self.image + step * self.change)[1] @ self.change)
+
+    def value(self, step: float) -> float:
+        return -self.problem.smoothed(self.image + step * self.change)[0]
+
+
+def checked_weights(weights: Any, size: int) -> FloatArray:
+    """The weights that a user's secondary answered, on the simplex."""
+    w = np.asarray(weights, dtype=np.float64)
+    if w.shape != (size,) or not np.isfinite(w).all() or w.min() < 0 or not w.sum() > 0:
+        raise ValueError(
+            f"secondary must answer {size} finite weights >= 0, one a hypothesis, got {weights!r}"
+        )
+    return w / w.sum()

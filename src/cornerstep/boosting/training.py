@@ -1,0 +1,251 @@
+"""One two-class boosting machine: build the problem, run, read off what the classifier shows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cornerstep.boosting.binning import Binning, Tree
+from cornerstep.boosting.learners.classifiers import ClassifierLearner
+from cornerstep.boosting.learners.trees import (
+    FiniteLearner,
+    TreeLearner,
+    WeakLearner,
+    combine,
+    evaluate,
+    leaf_sums,
+)
+from cornerstep.boosting.problem import SoftMargin, spread_over
+from cornerstep.boosting.solvers.methods import BoostingSolver
+from cornerstep.core.types import FloatArray, IntArray
+from cornerstep.optimiser.loop import Stopping, run
+from cornerstep.optimiser.result import Status, Trace
+
+
+@dataclass
+class Machine:
+    """A trained ensemble for two classes, with its certificate."""
+
+    hypotheses: list[Any]
+    weights: FloatArray
+    soft_margin: float
+    bound: float
+    status: Status
+    n_iter: int
+    trace: Trace
+    margins: FloatArray
+    distribution: FloatArray
+    stages: list[tuple[int, list[Any], FloatArray]]
+
+    def scores(self, X: FloatArray) -> FloatArray:
+        """``sum_j w_j h_j(x)``."""
+        return combine(self.hypotheses, self.weights, X)
+
+    def staged_scores(self, X: FloatArray) -> Iterator[tuple[int, FloatArray]]:
+        """Round and scores, as the soft margin rose."""
+        known: dict[int, FloatArray] = {}
+        for number, hypotheses, weights in self.stages:
+            new = [h for h in hypotheses if id(h) not in known]
+            if new:
+                for h, values in zip(new, evaluate(new, X), strict=True):
+                    known[id(h)] = values
+            yield number, weights @ np.array([known[id(h)] for h in hypotheses])
+
+    def importances(self, X: FloatArray, signed: FloatArray) -> FloatArray | None:
+        """Per feature, the weighted gains in edge of the splits on it, with examples ``|signed|``.
+
+        Of other hypotheses than trees the classifiers tell; None if they do not.
+        """
+        total = np.zeros(X.shape[1])
+        if all(isinstance(hypothesis, Tree) for hypothesis in self.hypotheses):
+            by_size: dict[int, list[int]] = {}
+            for k, tree in enumerate(self.hypotheses):
+                by_size.setdefault(tree.leaves.size, []).append(k)
+            for members in by_size.values():
+                trees = [self.hypotheses[k] for k in members]
+                total += _gains(trees, self.weights[members], X, signed)
+        else:
+            for hypothesis, weight in zip(self.hypotheses, self.weights, strict=True):
+                told = getattr(hypothesis.estimator, "feature_importances_", None)
+                if told is None:
+                    return None
+                seen = hypothesis.features
+                every = np.arange(total.size) if seen is None else seen
+                np.add.at(total, every, weight * np.asarray(told))
+        return total / total.sum() if total.sum() > 0 else total
+
+
+def _gains(
+    trees: Sequence[Tree], weights: FloatArray, X: FloatArray, signed: FloatArray
+) -> FloatArray:
+    """The weighted rises of ``sum |signed weight of a part|`` by the splits on each feature."""
+    features = np.array([tree.features for tree in trees])
+    thresholds = np.array([tree.thresholds for tree in trees])
+    sums = leaf_sums(features, thresholds, X, signed)
+    gains = np.zeros(X.shape[1])
+    level = sums.shape[1] // 2
+    while level:
+        pairs = sums.reshape(len(trees), level, 2)
+        joined = pairs.sum(axis=2)
+        rise = abs(pairs).sum(axis=2) - abs(joined)
+        np.add.at(gains, features[:, level - 1 : 2 * level - 1], weights[:, None] * rise)
+        sums, level = joined, level // 2
+    return gains
+
+
+def mean_importances(
+    machines: Sequence[Machine], X: FloatArray, labels: IntArray, weights: FloatArray
+) -> FloatArray | None:
+    """The mean of the machines' importances; None if their classifiers tell none.
+
+    Parameters
+    ----------
+    machines : sequence of Machine
+    X : array of shape (n, d)
+    labels, weights : arrays of shape (n,)
+        Numbers of classes; the weights of the examples.
+    """
+    share = weights / weights.sum()
+    total = np.zeros(X.shape[1])
+    for k, machine in enumerate(machines):
+        positive = labels == (1 if len(machines) == 1 else k)
+        part = machine.importances(X, np.where(positive, share, -share))
+        if part is None:
+            return None
+        total += part
+    return total / len(machines)
+
+
+@dataclass
+class Recipe:
+    """How to train a machine: what the classifier's parameters say."""
+
+    method: str
+    step: str
+    secondary: Any
+    nu: float  # a share of the total weight
+    tol: float
+    max_iter: int | None
+    verbose: int
+    title: str
+
+    def train(
+        self,
+        learner_for: Callable[[FloatArray, FloatArray, FloatArray], tuple[WeakLearner, Any]],
+        X: FloatArray,
+        labels: FloatArray,
+        weights: FloatArray,
+        time_limit: float | None,
+        start: tuple[Sequence[Any], FloatArray] | None,
+    ) -> Machine:
+        """Train on examples X with labels -1 and 1.
+
+        ``learner_for(X, labels, weights)`` answers the weak learner and, where it sees some
+        examples as one, their groups; those are merged.  The time limit is one of all of it.
+        """
+        begin = time.perf_counter()
+        used = np.flatnonzero(weights > 0)
+        learner, groups = learner_for(X[used], labels[used], weights[used])
+        merged: FloatArray = weights[used]
+        if groups is not None:
+            merged = np.bincount(groups, weights=merged).astype(np.float64, copy=False)
+        problem = SoftMargin(merged, self.nu * float(merged.sum()), self.tol, used.size)
+        if start is not None:
+            start = learner.adopt(*start)
+        solver = BoostingSolver(problem, learner, self.method, self.step, self.secondary, start)
+        rounds = problem.rounds_bound() if self.max_iter is None else self.max_iter
+        if time_limit is not None:
+            time_limit = max(time_limit - (time.perf_counter() - begin), 0.0)
+        stopping = Stopping(self.tol, 0.0, rounds, time_limit)
+        outcome = run(solver, stopping, verbose=self.verbose, title=self.title)
+        d = solver.witness
+        distribution = np.zeros(labels.size)
+        distribution[used] = d if groups is None else spread_over(d, merged, groups, weights[used])
+        hypotheses = solver.chosen(solver.best)
+        image = solver.best.image  # the margins of the groups, from the data
+        if used.size < labels.size:
+            margins = labels * combine(hypotheses, solver.best.weights, X)
+        else:
+            margins = image if groups is None else image[groups]
+        return Machine(
+            hypotheses,
+            solver.best.weights,
+            *solver.proven,
+            outcome.status,
+            outcome.n_iter,
+            outcome.trace,
+            margins,
+            distribution,
+            [(number, solver.chosen(best), best.weights) for number, best in solver.stages],
+        )
+
+    def constant(self, X: Any, labels: FloatArray, weights: FloatArray) -> Machine:
+        """The machine of a training that was interrupted before it began: one answer for all.
+
+        Its bound is that of all margins, 1: nothing has been searched.
+        """
+        used = weights > 0
+        problem = SoftMargin(weights[used], self.nu * float(weights.sum()), self.tol)
+        sign = 1.0 if float(weights @ labels) >= 0 else -1.0
+        tree = Tree(np.zeros(1, np.int64), np.full(1, np.inf), np.full(2, sign))
+        margins, share = sign * labels, np.ones(1)
+        distribution = np.zeros(labels.size)
+        distribution[used] = problem.admissible(problem.prior)
+        value = problem.value(margins[used]) - problem.rounding(1)
+        trace = Trace(BoostingSolver.extra_columns)
+        trace.append((0, 0.0, -value, 1.0 - value, np.nan, "start", 1.0, value, value, 1.0, 1))
+        stages = [(0, [tree], share)]
+        return Machine(
+            [tree], share, value, 1.0, Status.INTERRUPTED, 0, trace, margins, distribution, stages
+        )
+
+
+def _groups(rows: Any, labels: FloatArray) -> tuple[IntArray, IntArray]:
+    """One member of each group of equal rows with equal label, and the group of every row."""
+    keyed = np.ascontiguousarray(np.column_stack([rows, labels > 0]))
+    opaque = keyed.view(np.dtype((np.void, keyed.dtype.itemsize * keyed.shape[1]))).ravel()
+    _, first, groups = np.unique(opaque, return_index=True, return_inverse=True)
+    return first, groups.ravel()
+
+
+def tree_learner(max_depth: int, max_bins: int, n_threads: int) -> Any:
+    """For :meth:`Recipe.train`: exact trees; examples in the same bins are one."""
+
+    def build(X: Any, labels: FloatArray, weights: FloatArray) -> tuple[WeakLearner, Any]:
+        if not isinstance(X, np.ndarray):  # on a cluster
+            from cornerstep.boosting.learners.dask_trees import SpreadTreeLearner
+
+            return SpreadTreeLearner(X, labels, X.binning(weights, max_bins), max_depth), None
+        binning = Binning(X, weights, max_bins)
+        first, groups = _groups(binning.transform(X), labels)
+        learner = TreeLearner(
+            np.ascontiguousarray(X[first]), labels[first], binning, max_depth, n_threads
+        )
+        return learner, groups
+
+    return build
+
+
+def classifier_learner(estimator: Any, rng: np.random.RandomState) -> Any:
+    """For :meth:`Recipe.train`: a scikit-learn classifier; equal examples are one."""
+
+    def build(
+        X: FloatArray, labels: FloatArray, weights: FloatArray
+    ) -> tuple[ClassifierLearner, Any]:
+        first, groups = _groups(X, labels)
+        return ClassifierLearner(estimator, X[first], labels[first], rng), groups
+
+    return build
+
+
+def finite_learner(hypotheses: Sequence[Any]) -> Any:
+    """For :meth:`Recipe.train`: given hypotheses."""
+
+    def build(X: FloatArray, labels: FloatArray, weights: FloatArray) -> tuple[FiniteLearner, Any]:
+        return FiniteLearner(evaluate(hypotheses, X) * labels, hypotheses, n_answers=20), None
+
+    return build

@@ -1,0 +1,1 @@
+"""What everything may use: vectors, matrices, rounding, compiled functions, the writer of files."""

@@ -1,0 +1,181 @@
+"""Where dense, sparse and matrix-free data meet: ``A x``, ``A' r`` and ``A[:, J] v`` for each.
+
+Objectives speak to their data through :class:`Matrix` only, so none of them is written twice.
+
+The sizes ``|A| |x|`` of the terms of a product bound its rounding errors.  A LinearOperator has no
+entries to take absolute values of: four times the largest entry of ``A |x|`` stands for them, which
+is a rule and no proof.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.linalg import LinearOperator, aslinearoperator, eigsh
+
+from cornerstep.core.types import FloatArray, IntArray
+
+# A product with k of n columns gathers them first; past this share of the columns one product with
+# the whole matrix is cheaper (a gathered entry costs a copy and a multiply-add).
+_GATHER_SHARE = 0.25
+
+_PORTION = 1 << 16  # entries of a dense matrix whose absolute values are taken at a time
+_SIZE_OF_OPERATOR = 4.0  # sizes of an operator's terms, over the largest entry of its product
+
+
+class Matrix:
+    """An m x n matrix known by its products.
+
+    Parameters
+    ----------
+    data : array, sparse matrix or LinearOperator
+        Kept in float64.
+    name : str
+        How error messages call it.
+    symmetric : bool
+        Whether rows may stand for columns (rows of an array are contiguous).
+    """
+
+    def __init__(self, data: Any, name: str, *, symmetric: bool = False) -> None:
+        self.symmetric = symmetric
+        if isinstance(data, LinearOperator):
+            self.data: Any = data
+        elif sp.issparse(data):
+            self.data = sp.csc_array(data, dtype=np.float64)
+            _require_finite(self.data.data, name)
+            if not self.data.has_canonical_format:  # `combine` meets each row once per column
+                self.data = self.data.copy()
+                self.data.sum_duplicates()
+        else:
+            self.data = np.ascontiguousarray(data, dtype=np.float64)
+            if self.data.ndim != 2:
+                raise ValueError(f"{name} must have two dimensions, got {self.data.ndim}")
+            _require_finite(self.data, name)
+        self.shape: tuple[int, int] = self.data.shape
+        if symmetric and self.shape[0] != self.shape[1]:
+            raise ValueError(f"{name} must be square, got shape {self.shape}")
+        self.is_dense = isinstance(self.data, np.ndarray)
+
+    def times(self, x: FloatArray) -> FloatArray:
+        """``A x``."""
+        return self.data @ x
+
+    def transpose_times(self, r: FloatArray) -> FloatArray:
+        """``A' r``."""
+        return self.data.rmatvec(r) if isinstance(self.data, LinearOperator) else self.data.T @ r
+
+    def sizes(self, x: FloatArray) -> FloatArray:
+        """``|A| |x|``, which bounds the terms of ``A x``; for a LinearOperator see the module."""
+        return self._absolute(self.data, self.times, x)
+
+    def transpose_sizes(self, r: FloatArray) -> FloatArray:
+        """``|A|' |r|``."""
+        return self._absolute(self.data.T, self.transpose_times, r)
+
+    def _absolute(
+        self, data: Any, product: Callable[[FloatArray], FloatArray], x: FloatArray
+    ) -> FloatArray:
+        if isinstance(self.data, LinearOperator):
+            image = np.asarray(product(np.abs(x)))
+            return np.full(image.size, _SIZE_OF_OPERATOR * float(np.abs(image).max(initial=0.0)))
+        if not self.is_dense:
+            return abs(data) @ np.abs(x)
+        used = x.nonzero()[0]
+        columns = used if used.size <= _GATHER_SHARE * x.size else np.arange(x.size)
+        out = np.zeros(data.shape[0])
+        portion = max(1, _PORTION // max(1, out.size))
+        for first in range(0, columns.size, portion):  # a copy of the whole may not fit
+            some = columns[first : first + portion]
+            if self.symmetric:  # rows are contiguous
+                out += np.abs(x.take(some)).dot(np.abs(data.take(some, axis=0)))
+            else:
+                out += np.abs(data.take(some, axis=1)).dot(np.abs(x.take(some)))
+        return out
+
+    def combine(self, indices: IntArray | None, values: FloatArray) -> FloatArray:
+        """``A[:, indices] values``: a combination of few columns (of all, if indices is None)."""
+        if indices is None:
+            return self.times(values)
+        few = indices.size <= _GATHER_SHARE * self.shape[1]
+        if few and self.is_dense:
+            if self.symmetric:
+                return values.dot(self.data.take(indices, axis=0))
+            return self.data[:, indices] @ values
+        if few and sp.issparse(self.data):
+            out = np.zeros(self.shape[0])
+            starts, rows, entries = self.data.indptr, self.data.indices, self.data.data
+            for j, v in zip(indices, values, strict=True):
+                column = slice(starts[j], starts[j + 1])
+                out[rows[column]] += v * entries[column]
+            return out
+        x = np.zeros(self.shape[1])
+        x[indices] = values
+        return self.times(x)
+
+    @np.errstate(over="ignore", invalid="ignore")  # what is not finite is refused by those who ask
+    def gram(self) -> Matrix:
+        """``A' A`` as a matrix of its own (data must be an array or sparse)."""
+        if isinstance(self.data, LinearOperator):
+            raise ValueError("the Gram matrix of a LinearOperator cannot be formed")
+        return Matrix(self.data.T @ self.data, "Gram matrix", symmetric=True)
+
+    def eigenvalue(self, which: str) -> float:
+        """The largest ('LA') or smallest ('SA') eigenvalue of a symmetric matrix."""
+        n = self.shape[0]
+        if self.is_dense or n < 3:
+            full = self.data if self.is_dense else self.data @ np.eye(n)
+            full = full.toarray() if sp.issparse(full) else full
+            eigenvalues = np.linalg.eigvalsh(full)
+            return float(eigenvalues[-1 if which == "LA" else 0])
+        if sp.issparse(self.data) and not self.data.count_nonzero():
+            return 0.0  # ARPACK finds no vector to start from
+        start = np.random.default_rng(0).standard_normal(n)
+        value = eigsh(self.data, k=1, which=which, v0=start, return_eigenvectors=False)[0]
+        return float(value)
+
+    def norm(self) -> float:
+        """The largest singular value, ``max |A x|`` over ``|x| <= 1``."""
+        if isinstance(self.data, LinearOperator):
+            return math.sqrt(self.gram_norm())
+        largest = float(abs(self.data).max()) or 1.0  # squares of the entries must not underflow
+        return largest * math.sqrt(Matrix(self.data / largest, "A").gram_norm())
+
+    def gram_norm(self) -> float:
+        """The largest eigenvalue of ``A' A``, by the smaller of the two products."""
+        if not isinstance(self.data, LinearOperator) and min(self.shape) <= 2000:
+            tall = self.shape[0] >= self.shape[1]
+            small = self.data.T @ self.data if tall else self.data @ self.data.T
+            return Matrix(small, "Gram matrix", symmetric=True).eigenvalue("LA")
+        operator = aslinearoperator(self.data)
+        product = LinearOperator(
+            (self.shape[1], self.shape[1]),
+            matvec=lambda x: operator.rmatvec(operator.matvec(x)),
+            dtype=np.float64,
+        )
+        return Matrix(product, "Gram operator", symmetric=True).eigenvalue("LA")
+
+    def asymmetry(self) -> float:
+        """The largest ``|a_ij - a_ji|`` over the largest entry (a LinearOperator is trusted)."""
+        if isinstance(self.data, LinearOperator):
+            return 0.0
+        gap = float(abs(self.data - self.data.T).max()) if self.shape[0] else 0.0
+        return gap / float(abs(self.data).max()) if gap else 0.0
+
+
+def _require_finite(values: FloatArray, name: str) -> None:
+    if not np.isfinite(values).all():
+        raise ValueError(f"{name} must be finite, but contains NaN or infinity")
+
+
+def as_vector(values: Any, name: str, size: int | None = None) -> FloatArray:
+    """Return ``values`` as a finite float64 vector, of length ``size`` when that is given."""
+    out = np.asarray(values, dtype=np.float64)
+    if out.ndim != 1 or (size is not None and out.size != size):
+        wanted = "a vector" if size is None else f"a vector of length {size}"
+        raise ValueError(f"{name} must be {wanted}, got shape {out.shape}")
+    _require_finite(out, name)
+    return out

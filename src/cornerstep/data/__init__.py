@@ -1,0 +1,1 @@
+"""Where examples come from: array libraries, rows on disk, Dask collections."""

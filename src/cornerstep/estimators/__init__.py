@@ -1,1 +1,0 @@
-"""Estimators: validate, build a problem, run, read off attributes."""

@@ -1,0 +1,1 @@
+"""What a model is written to: model files, ONNX graphs."""

@@ -1,0 +1,281 @@
+"""Model files: ``save(estimator, path)`` and ``load(path)``.
+
+A model file is a zip archive of
+
+- ``manifest.json``: format and version, library version, estimator, parameters, fitted attributes,
+  the certificate, and size, type and SHA-256 of every array; to be read with any unzip and editor;
+- ``manifest.sha256``: the SHA-256 of the manifest;
+- ``arrays/NAME.npy``: the arrays, in NumPy's format, without pickled objects.
+
+Loading runs no code from the file: there is no pickle, the classes come from a fixed table, and
+only attributes that the table names are set.  Checksums find damage, they are no signature: a file
+that somebody made on purpose loads as what it says, but can do no more than hold wrong numbers.  No
+array is read whose bytes are not there, no file unpacks to much more than it is, and everything set
+has the type, the shape and the range that :mod:`cornerstep.files.schema` says.
+
+Why not `skops <https://skops.readthedocs.io>`_: it rebuilds objects by type names found in the
+file, so that each private class of each version (trees, traces, structured models) must be trusted
+by name when loading, and its schema is an object graph rather than a page one can read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from cornerstep.core.npy import Archive, DamagedError
+from cornerstep.core.output import WriteError, replacing
+from cornerstep.files.schema import SCHEMAS, check_model
+from cornerstep.files.values import Decoder, Encoder, UnsavableError, restart_inference
+from cornerstep.learning.certificates import certificate
+
+FORMAT = "cornerstep model"
+VERSION = 1
+
+#: Parameters that only a new fit would need: where they cannot be written they are left out.
+_FIT_ONLY = ("random_state", "secondary", "class_weight", "checkpoint")
+
+
+_EXPANSION = 2**26  # bytes that a file may unpack to beyond its own size
+_MANIFEST = 2**24  # bytes of the longest manifest: it is parsed as a whole
+_PARTS: dict[str, type] = {
+    "library_version": str, "estimator": str, "certificate": dict, "parameters": dict,
+    "parameters_left_out": list, "notes": dict, "attributes": dict, "arrays": dict,
+}  # fmt: skip
+
+
+class ModelFileError(ValueError):
+    """A model file that cannot be written or read, and why."""
+
+
+def _damaged(path: Any, how: str) -> str:
+    return f"{path} is damaged ({how}): copy it again, or train and save it anew"
+
+
+def save(
+    estimator: Any, path: str | os.PathLike[str], *, notes: dict[str, Any] | None = None
+) -> None:
+    """Write a fitted estimator to ``path``.
+
+    The file appears whole or not at all.  State that only a warm start needs is left out.  Tensors
+    are written as NumPy arrays, so that a model trained on a GPU loads as one that needs none.
+
+    Parameters
+    ----------
+    estimator : fitted estimator
+    path : path-like
+        By custom ending in ``.cornerstep``.
+    notes : dict, optional
+        Anything JSON can hold, kept in the manifest: where the data came from, for instance.
+
+    Raises
+    ------
+    ModelFileError
+        If the model holds functions or foreign objects, such as a kernel function.
+    """
+    from cornerstep.core.version import __version__
+
+    name = type(estimator).__name__
+    if name not in SCHEMAS or _class(name) is not type(estimator):
+        raise ModelFileError(
+            f"estimator must be one of {', '.join(sorted(SCHEMAS))}, got {type(estimator)!r}"
+        )
+    proof = certificate(estimator)
+    arrays: dict[str, bytes] = {}
+    encode = Encoder(arrays)
+    parameters, left_out = {}, []
+    for key, value in estimator.get_params(deep=False).items():
+        try:
+            parameters[key] = encode(value, key)
+        except UnsavableError as problem:
+            if key not in _FIT_ONLY:
+                raise ModelFileError(str(problem)) from None
+            left_out.append(key)
+    try:
+        attributes = {
+            key: encode(getattr(estimator, key), key)
+            for key in SCHEMAS[name][1]
+            if hasattr(estimator, key)
+        }
+    except UnsavableError as problem:
+        raise ModelFileError(str(problem)) from None
+    _require_loadable(estimator)
+    manifest = {
+        "format": FORMAT,
+        "format_version": VERSION,
+        "library_version": __version__,
+        "estimator": name,
+        "certificate": proof.to_dict(),
+        "parameters": parameters,
+        "parameters_left_out": left_out,
+        "notes": notes or {},
+        "attributes": attributes,
+        "arrays": {
+            key: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+            for key, data in arrays.items()
+        },
+    }
+    text = json.dumps(manifest, indent=1, allow_nan=False, ensure_ascii=False).encode()
+    if len(text) > _MANIFEST:
+        raise ModelFileError(
+            f"the manifest would have {len(text)} bytes, and may have {_MANIFEST}: give fewer "
+            "notes, or columns without names"
+        )
+    try:
+        with replacing(path) as file:
+            _write_archive(file, text, arrays)
+    except WriteError as problem:
+        raise ModelFileError(f"cannot write {path}: {problem.strerror}") from None
+
+
+def _require_loadable(estimator: Any) -> None:
+    """Complain about what :func:`load` would: a parameter that was changed after the fit, say."""
+    try:
+        check_model(estimator)
+    except ValueError as problem:
+        raise ModelFileError(f"the estimator is not as it was fitted: {problem}") from None
+
+
+def _write_archive(file: Any, text: bytes, arrays: dict[str, bytes]) -> None:
+    """Packed where it is small: a large file need not unpack to more than it is."""
+    small = sum(map(len, arrays.values())) + len(text) < _EXPANSION
+    method = zipfile.ZIP_DEFLATED if small else zipfile.ZIP_STORED
+    with zipfile.ZipFile(file, "w", method, compresslevel=1) as archive:
+        archive.writestr("manifest.json", text)
+        archive.writestr("manifest.sha256", hashlib.sha256(text).hexdigest() + "\n")
+        for key, data in arrays.items():
+            archive.writestr(f"arrays/{key}.npy", data)
+
+
+def read_manifest(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The manifest of a model file, checked, without its arrays.
+
+    Parameters
+    ----------
+    path : path-like
+
+    Returns
+    -------
+    dict
+    """
+    with _opened(path) as archive:
+        return _checked_manifest(archive, path)
+
+
+def load(path: str | os.PathLike[str], *, model: Any = None) -> Any:
+    """The estimator of a model file; it predicts exactly as the one that was saved.
+
+    Parameters
+    ----------
+    path : path-like
+    model : StructuredModel, optional
+        For a :class:`~cornerstep.StructuredSVC` with a model class of your own: an object of that
+        class, which the file cannot bring along.  It is copied, not changed.
+
+    Returns
+    -------
+    estimator
+
+    Raises
+    ------
+    ModelFileError
+        If the file is damaged, no model file, or from a newer version.
+    """
+    with _opened(path) as archive:
+        manifest = _checked_manifest(archive, path)
+        arrays = {
+            key: _array(archive, path, key, facts) for key, facts in manifest["arrays"].items()
+        }
+    name = manifest["estimator"]
+    try:
+        return _built(name, manifest, Decoder(arrays, model))
+    except Exception as problem:  # nothing is known of what is in the file
+        why = " ".join(str(problem).split())
+        raise ModelFileError(f"{path} does not hold a usable {name}: {why}") from None
+
+
+def _built(name: str, manifest: dict[str, Any], decode: Decoder) -> Any:
+    """The estimator that a manifest describes, checked."""
+    parameters = {key: decode(value) for key, value in manifest["parameters"].items()}
+    unknown = set(parameters) - set(_class(name)._get_param_names())
+    if unknown:
+        raise ValueError(f"{name} has no parameter {sorted(unknown)[0]!r}")
+    estimator = _class(name)(**parameters)
+    for key, value in manifest["attributes"].items():
+        if key not in SCHEMAS[name][1]:
+            raise ValueError(f"{name} has no attribute {key!r}")
+        setattr(estimator, key, decode(value))
+    check_model(estimator)
+    restart_inference(getattr(estimator, "model_", None))
+    return estimator
+
+
+def _class(name: str) -> Any:
+    import cornerstep
+
+    return getattr(cornerstep, name)
+
+
+@contextmanager
+def _opened(path: str | os.PathLike[str]) -> Iterator[Archive]:
+    try:
+        with Archive(path, _EXPANSION) as archive:
+            yield archive
+    except OSError as problem:
+        raise ModelFileError(f"cannot read {path}: {problem.strerror or problem}") from None
+    except DamagedError as problem:
+        raise ModelFileError(
+            f"{path} is not a cornerstep model file, or only a part of one ({problem}): "
+            "copy it again, or train and save it anew"
+        ) from None
+
+
+def _array(archive: Archive, path: Any, key: str, facts: Any) -> Any:
+    """An array that is as the manifest lists it."""
+    name = f"arrays/{key}.npy"
+    there = name in archive.names() and isinstance(facts, dict)
+    if not there or archive.size(name) != facts.get("bytes"):
+        raise ModelFileError(_damaged(path, f"the array {key} is not as listed"))
+    try:
+        array, digest = archive.array(name)
+    except DamagedError as problem:
+        raise ModelFileError(_damaged(path, f"the array {key}: {problem}")) from None
+    if digest != facts.get("sha256"):
+        raise ModelFileError(_damaged(path, f"the checksum of {key} is wrong"))
+    return array
+
+
+def _checked_manifest(archive: Archive, path: Any) -> dict[str, Any]:
+    if not {"manifest.json", "manifest.sha256"} <= set(archive.names()):
+        raise ModelFileError(f"{path} is not a cornerstep model file: it has no manifest")
+    text = archive.read("manifest.json", _MANIFEST)
+    try:
+        manifest = json.loads(text)
+    except Exception as problem:  # no JSON, or nested too deeply to be parsed
+        raise ModelFileError(_damaged(path, f"its manifest: {problem}")) from None
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        raise ModelFileError(f"{path} is not a cornerstep model file")
+    version = manifest.get("format_version")
+    if type(version) is not int or version < 1:
+        raise ModelFileError(
+            _damaged(path, f"its format version must be an integer >= 1, got {version!r:.40}")
+        )
+    if version > VERSION:
+        raise ModelFileError(
+            f"{path} has format version {version} (written by cornerstep "
+            f"{manifest.get('library_version')}), this library reads version {VERSION}: "
+            "update cornerstep"
+        )
+    if hashlib.sha256(text).hexdigest().encode() != archive.read("manifest.sha256", 100).strip():
+        raise ModelFileError(_damaged(path, "the checksum of its manifest is wrong"))
+    for part, kind in _PARTS.items():
+        if not isinstance(manifest.get(part), kind):
+            raise ModelFileError(_damaged(path, f"its manifest has no {part}"))
+    if manifest["estimator"] not in SCHEMAS:
+        raise ModelFileError(f"{path} holds an unknown estimator, {manifest['estimator']!r:.40}")
+    return manifest

@@ -1,0 +1,1 @@
+"""Kernel SVMs: the distance between reduced convex hulls."""

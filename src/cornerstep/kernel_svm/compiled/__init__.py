@@ -1,0 +1,1 @@
+"""The compiled sweeps of the kernel SVM."""

@@ -1,0 +1,217 @@
+"""Compiled sweeps of the kernel SVM: reading kept kernel columns, and two-coordinate descent."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cornerstep.core.compiling import njit
+
+_TILE = 4096  # entries of a product accumulated at a time: they stay in the first cache
+_FLAT = 1e-12  # a curvature below this share of the diagonal counts as none
+_TINY = 1e-300  # of two examples whose kernel entries are all 0
+
+
+@njit(nogil=True)
+def gather(store, slots, columns, out):
+    """``out[a, b] = store[slots[a], columns[b]]`` where ``slots[a] >= 0``."""
+    for a in range(slots.size):
+        if slots[a] < 0:
+            continue
+        row = store[slots[a]]
+        for b in range(columns.size):
+            out[a, b] = row[columns[b]]
+
+
+@njit(nogil=True)
+def accumulate(store, slots, values, out):
+    """``out += sum_a values[a] store[slots[a]]``, summed tile by tile in the store's precision."""
+    part = np.empty(_TILE, store.dtype)
+    for start in range(0, out.size, _TILE):
+        stop = min(start + _TILE, out.size)
+        part[:] = 0
+        for a in range(slots.size):
+            value = values[a]
+            row = store[slots[a], start:stop]
+            for k in range(stop - start):
+                part[k] += value * row[k]
+        for k in range(stop - start):
+            out[start + k] += part[k]
+
+
+@njit(nogil=True)
+def accumulate_exactly(store, slots, values, out, lost):
+    """``out + lost += sum_a values[a] store[slots[a]]``: ``lost`` collects what sums round off.
+
+    By Knuth's two-sum, so that only the products are rounded, however many there are.
+    """
+    for start in range(0, out.size, _TILE):
+        stop = min(start + _TILE, out.size)
+        part, error = out[start:stop], lost[start:stop]
+        for a in range(slots.size):
+            value = values[a]
+            row = store[slots[a], start:stop]
+            for k in range(stop - start):
+                term = value * row[k]
+                total = part[k] + term
+                added = total - part[k]
+                error[k] += (part[k] - (total - added)) + (term - added)
+                part[k] = total
+
+
+@njit(nogil=True)
+def gap_terms(beta, gradient, lower, upper, errors, t):
+    """``sum of max (h_i - t) (b_i - v_i)`` over ``lower_i <= v_i <= upper_i``, and the sum of b.
+
+    With h as it is, and with the worst h that is off by at most ``errors``.  The sum of b is that
+    of a two-sum, rounded once.
+    """
+    plain = worst = summed = lost = 0.0
+    for k in range(beta.size):
+        total = summed + beta[k]
+        added = total - summed
+        lost += (summed - (total - added)) + (beta[k] - added)
+        summed = total
+        above, down, up = gradient[k] - t, beta[k] - lower[k], upper[k] - beta[k]
+        plain += max(above * down, -above * up, 0.0)
+        worst += max((above + errors[k]) * down, (errors[k] - above) * up, 0.0)
+    return plain, worst, summed + lost
+
+
+@njit(nogil=True)
+def working_set(beta, gradient, lower, upper, slots, joined, split, share, known, fresh, room):
+    """Coordinates to work on, in order, and the largest violation of optimality.
+
+    They are the free ones, those that ``joined``, and violators.  The coordinates before ``split``
+    have one sum, the others another.  In each, with ``low = min h over b < upper`` and ``high = max
+    h over b > lower``, violators are those that may rise and have ``h < high - share (high - low)``
+    and those that may fall and have ``h > low + ...``; of either kind the worst ``known`` that have
+    a slot and the worst ``fresh`` that have none.  If more than ``room`` are free, they are treated
+    like the others and ``known`` is room / 4.
+    """
+    n = beta.size
+    chosen = np.empty(n, np.bool_)
+    count = joined.size
+    for k in range(n):
+        chosen[k] = (beta[k] > lower[k]) & (beta[k] < upper[k])
+        count += chosen[k]
+    chosen[joined] = True
+    if count > room:
+        chosen[:] = False
+        known = room // 4
+    largest = 0.0
+    found, keys = np.empty((4, n), np.intp), np.empty((4, n))
+    for first, last in ((0, split), (split, n)):
+        low, high = np.inf, -np.inf
+        for k in range(first, last):
+            low = min(low, gradient[k] if beta[k] < upper[k] else np.inf)
+            high = max(high, gradient[k] if beta[k] > lower[k] else -np.inf)
+        violation = high - low
+        if not violation > 0.0:
+            continue
+        largest = max(largest, violation)
+        rise, fall = high - share * violation, low + share * violation
+        counts = np.zeros(4, np.intp)
+        for k in range(first, last):
+            rises = (beta[k] < upper[k]) & (gradient[k] < rise)
+            falls = (beta[k] > lower[k]) & (gradient[k] > fall)
+            if (rises | falls) & (not chosen[k]):
+                side = (0 if rises else 2) + (0 if slots[k] >= 0 else 1)
+                found[side, counts[side]] = k
+                keys[side, counts[side]] = gradient[k] if rises else -gradient[k]
+                counts[side] += 1
+        for side in range(4):
+            most = fresh if side % 2 else known
+            some = keys[side, : counts[side]]
+            worst = np.inf
+            if some.size > most:
+                worst = np.partition(some, most - 1)[most - 1] if most else -np.inf
+            taken = 0
+            for k in range(some.size):
+                if some[k] <= worst and taken < most:
+                    chosen[found[side, k]] = True
+                    taken += 1
+    return np.flatnonzero(chosen), largest
+
+
+@njit(nogil=True)
+def least_idle(beta, gradient, first, last, sign, most):
+    """Up to ``most`` coordinates ``first <= k < last`` with b = 0 and the least ``sign * h``."""
+    found, keys = np.empty(most, np.intp), np.empty(most)
+    count = 0
+    for k in range(first, last):
+        key = sign * gradient[k]
+        if beta[k] != 0.0 or (count == most and key >= keys[count - 1]):
+            continue
+        place = count if count < most else most - 1
+        while place > 0 and keys[place - 1] > key:
+            found[place], keys[place] = found[place - 1], keys[place - 1]
+            place -= 1
+        found[place], keys[place] = k, key
+        count = min(count + 1, most)
+    return found[:count]
+
+
+@njit(nogil=True)
+def two_coordinate_descent(K, beta, gradient, lower, upper, split, tol, max_iter):
+    """SMO with second-order selection on ``min 1/2 b'Kb + <p, b>, lower <= b <= upper``.
+
+    The sums of the first ``split`` entries and of the others stay as they are.  An iteration takes
+    the group with the largest violation ``max h over b > lower  -  min h over b < upper``, i from
+    the minimum and j where ``(h_j - h_i)² / (K_ii + K_jj - 2 K_ij)`` is largest, and moves b_i up
+    and b_j down by the exact step.  beta and its gradient h are updated in place.
+
+    Returns
+    -------
+    iterations, decrease : int, float
+        How many steps were taken (``max_iter`` if the violation is still above tol), and by how
+        much they lowered the objective.
+    """
+    m = beta.size
+    diagonal, gains = np.empty(m), np.empty(m)
+    rising, falling = np.empty(m), np.empty(m)  # 0, or infinite where b is at that bound
+    for k in range(m):
+        diagonal[k] = K[k, k]
+        rising[k] = 0.0 if beta[k] < upper[k] else np.inf
+        falling[k] = 0.0 if beta[k] > lower[k] else np.inf
+    decrease = 0.0
+    for iteration in range(max_iter):
+        low, largest, start, stop = 0.0, tol, 0, 0
+        for first, last in ((0, split), (split, m)):
+            least, most = np.inf, -np.inf
+            for k in range(first, last):
+                least = min(least, gradient[k] + rising[k])
+                most = max(most, gradient[k] - falling[k])
+            if most - least > largest:
+                low, largest, start, stop = least, most - least, first, last
+        if start == stop:
+            return iteration, decrease
+        i = start
+        while i < stop - 1 and gradient[i] + rising[i] != low:
+            i += 1
+        row_i, best = K[i], 0.0
+        for k in range(start, stop):
+            violation = max(gradient[k] - falling[k] - low, 0.0)
+            both = diagonal[i] + diagonal[k]
+            curvature = max(both - 2 * row_i[k], _FLAT * both, _TINY)
+            gains[k] = violation * violation / curvature
+            best = max(best, gains[k])
+        j = start
+        while j < stop - 1 and gains[j] != best:
+            j += 1
+        slope, curvature = gradient[j] - low, diagonal[i] + diagonal[j] - 2 * row_i[j]
+        if not best > 0.0:  # gains below the range of float64: there is no j
+            return iteration, decrease
+        room_i, room_j = upper[i] - beta[i], beta[j] - lower[j]
+        step = min(room_i, room_j)
+        if curvature * step > slope:
+            step = slope / curvature
+        beta[i] = upper[i] if step >= room_i else min(beta[i] + step, upper[i])
+        beta[j] = lower[j] if step >= room_j else max(beta[j] - step, lower[j])
+        for k in (i, j):
+            rising[k] = 0.0 if beta[k] < upper[k] else np.inf
+            falling[k] = 0.0 if beta[k] > lower[k] else np.inf
+        row_j = K[j]
+        for k in range(m):
+            gradient[k] += step * (row_i[k] - row_j[k])
+        decrease += step * (slope - 0.5 * step * curvature)
+    return max_iter, decrease

@@ -1,0 +1,427 @@
+"""``ReducedHullSVC``: the certified kernel SVM with bias as a scikit-learn classifier."""
+
+from __future__ import annotations
+
+import sys
+import time
+import warnings
+from numbers import Integral, Real
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import _ovr_decision_function
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from cornerstep.core.types import FloatArray, IntArray
+from cornerstep.kernel_svm.pairs import (
+    KernelParameters,
+    Pair,
+    nu_value,
+    one_against_one,
+    pairs_of,
+    pose,
+)
+from cornerstep.kernel_svm.problem import Machine
+from cornerstep.kernel_svm.training import METHODS, Training, require_apart, train
+from cornerstep.learning.display import ClassifierDisplay
+from cornerstep.learning.fitting import whole_fit
+from cornerstep.learning.kernel_blocks import centre, centred
+from cornerstep.learning.kernel_functions import KERNELS, Kernel, gamma_value
+from cornerstep.learning.targets import classes_and_labels, example_weights
+from cornerstep.optimiser.result import Status, Trace, Traces
+
+_TOTAL = 1 + 1e-12  # K may exceed the weight of a class by rounding
+_SCORED = 2**22  # kernel values held at a time in prediction
+
+
+class _Trained(NamedTuple):
+    """A machine of two classes and how it was trained."""
+
+    pair: Pair
+    machine: Machine
+    training: Training
+
+
+class ReducedHullSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
+    """``min 1/2 |A u - B v|²`` over reduced convex hulls u, v in P_K, with a certificate.
+
+    ``P_K = {0 <= u <= 1, sum u = K}``: the nearest points of the two classes' reduced hulls, each
+    example weighing at most 1/K.  It is the nu-SVM with ``nu = 2K/n`` and the C-SVM at ``C = C_``.
+    After ``fit`` the minimum is known to lie between ``objective_ - gap_`` and ``objective_``.
+
+    Parameters
+    ----------
+    nu : float, optional
+        In (0, 1]: bounds the share of margin errors from above, that of support vectors from below;
+        ``K = nu n / 2``.  At most one of nu, K and C is given; none means nu = 0.5.
+    K : float, optional
+        Any positive number up to the size of the smallest class.
+    C : float, optional
+        Solve the C-SVM instead: ``min 1/2 a'Qa - (1/C) 1'a`` over ``0 <= a <= 1, y'a = 0``.
+    kernel : str or callable, default='rbf'
+        'linear', 'poly', 'rbf', 'sigmoid', 'precomputed', or a function of two arrays of rows.  It
+        must be positive semidefinite for the certificate to hold.
+    gamma : {'scale', 'auto'} or float, default='scale'
+    degree : int, default=3
+    coef0 : float, default=0
+        Of the kernel, as in :class:`sklearn.svm.NuSVC`.
+    method : str, default='auto'
+        'auto' (working sets), or a decomposition-invariant method of the optimiser: 'di-away'
+        (AFW-2), 'di-pairwise' (PFW-2), 'di-away-schedule' (AFW-1), 'di-pairwise-schedule' (PFW-1).
+    tol : float, default=1e-3
+        Relative duality gap: stop when ``gap <= tol * |objective|``, or when half of the gap is
+        rounding (the status is then 'precision limit').
+    max_iter : int, default=-1
+        Rounds of 'auto', iterations of the others; -1 for no limit.
+    time_limit : float, optional
+        Seconds.
+    cache_size : float, default=1000
+        Megabytes that kept kernel columns may take.
+    class_weight : dict or 'balanced', optional
+        Multiplies the weights of the examples.
+    warm_start : bool, default=False
+        Start from the solution of the last fit, if examples and labels are as many and the same.
+    random_state : int, RandomState or None
+        For the smaller problem that 'auto' solves first.
+    verbose : {0, 1, 2}, default=0
+
+    Attributes
+    ----------
+    classes_ : array of shape (m,)
+    support_, support_vectors_, n_support_, dual_coef_, intercept_
+        As in :class:`sklearn.svm.NuSVC`.  ``support_`` and ``support_vectors_`` are in the order of
+        the classes.
+    C_, nu_, K_ : float
+        The three ways to say which problem was solved.
+    margin_ : float
+        ``2 / |w|``, the distance of the two margins in feature space.
+    objective_, gap_ : float
+        The value of the problem and the duality gap, recomputed in float64 from the data; the gap
+        includes a bound on rounding errors.
+    status_ : Status
+        Why training stopped.
+    trace_ : Trace
+        With the number of kernel evaluations so far as a column.
+    n_iter_ : array of int, one for each pair of classes
+    n_kernel_evaluations_ : int
+        Entries of the kernel matrix computed in training, all pairs together.
+    n_features_in_, feature_names_in_
+
+    Notes
+    -----
+    More than two classes are trained one against one, and ``C_``, ``nu_``, ``K_``, ``margin_``,
+    ``objective_``, ``gap_``, ``status_`` and ``trace_`` are then lists or arrays with an entry for
+    each pair, in the order (0, 1), (0, 2), ..., (1, 2), ...  Ctrl-C ends training: the pairs that
+    are left stay at their starting points, with the gaps and the status to show for it.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from cornerstep import ReducedHullSVC
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> clf = ReducedHullSVC(nu=0.2).fit(X, y)
+    >>> clf.status_.value, clf.gap_ <= 1e-3 * clf.objective_, clf.score(X, y) > 0.9
+    ('solved', True, True)
+    """
+
+    _state: tuple[Any, ...] | None = None  # of the last fit, for a warm start
+
+    def __init__(
+        self,
+        nu: float | None = None,
+        *,
+        K: float | None = None,
+        C: float | None = None,
+        kernel: Any = "rbf",
+        gamma: str | float = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        method: str = "auto",
+        tol: float = 1e-3,
+        max_iter: int = -1,
+        time_limit: float | None = None,
+        cache_size: float = 1000,
+        class_weight: Any = None,
+        warm_start: bool = False,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.nu = nu
+        self.K = K
+        self.C = C
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.method = method
+        self.tol = tol
+        self.max_iter = max_iter
+        self.time_limit = time_limit
+        self.cache_size = cache_size
+        self.class_weight = class_weight
+        self.warm_start = warm_start
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self.kernel != "precomputed"
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        return tags
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ReducedHullSVC:
+        """Train on examples X with labels y.
+
+        Parameters
+        ----------
+        X : array or CSR matrix of shape (n, d), or a kernel matrix (n, n) if precomputed
+        y : array of shape (n,)
+        sample_weight : array of shape (n,), optional
+            Scales the caps: an example of weight 2 counts as two of weight 1.
+
+        Returns
+        -------
+        self
+        """
+        with whole_fit(self):
+            self._fit(X, y, sample_weight)
+        return self
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
+        self._check_parameters()
+        X, y = validate_data(
+            self, X, y, accept_sparse=self._accept_sparse(), dtype=[np.float64, np.float32],
+            order="C",
+        )  # fmt: skip
+        self.classes_, labels = classes_and_labels(y)
+        if self.kernel == "precomputed" and X.shape[0] != X.shape[1]:
+            raise ValueError(f"X must be a square kernel matrix, got shape {X.shape}")
+        weights = example_weights(X, labels, self.classes_, sample_weight, self.class_weight)
+        self._check_feasible(labels, weights)
+        self._kernel_fit = self._kernel_parameters(X)
+        self._read_off(X, labels, self._train(X, labels, weights))
+
+    def _accept_sparse(self) -> str | bool:
+        return False if self.kernel == "precomputed" else "csr"
+
+    def _check_parameters(self) -> None:
+        given = {name: getattr(self, name) for name in ("nu", "K", "C")}
+        given = {name: value for name, value in given.items() if value is not None}
+        if len(given) > 1:
+            said = ", ".join(f"{name}={value!r}" for name, value in given.items())
+            raise ValueError(f"only one of nu, K and C may be given, got {said}")
+        for name, value in given.items():
+            if not (isinstance(value, Real) and 0 < float(value) < np.inf):
+                raise ValueError(f"{name} must be a positive number, got {value!r}")
+        if self.nu is not None and self.nu > 1:
+            raise ValueError(f"nu must be in (0, 1], got {self.nu!r}")
+        if not (isinstance(self.tol, Real) and self.tol >= 0):
+            raise ValueError(f"tol must be a number >= 0, got {self.tol!r}")
+        if not (isinstance(self.max_iter, Integral) and self.max_iter >= -1):
+            raise ValueError(f"max_iter must be an integer >= 0, or -1, got {self.max_iter!r}")
+        if not (isinstance(self.cache_size, Real) and self.cache_size > 0):
+            raise ValueError(f"cache_size must be a positive number, got {self.cache_size!r}")
+        if self.time_limit is not None and not (
+            isinstance(self.time_limit, Real) and self.time_limit >= 0
+        ):
+            raise ValueError(f"time_limit must be seconds >= 0 or None, got {self.time_limit!r}")
+        if not (isinstance(self.degree, Integral) and self.degree >= 0):
+            raise ValueError(f"degree must be an integer >= 0, got {self.degree!r}")
+        if not (isinstance(self.coef0, Real) and np.isfinite(float(self.coef0))):
+            raise ValueError(f"coef0 must be a finite number, got {self.coef0!r}")
+        if self.method not in METHODS:
+            raise ValueError(f"method must be one of {', '.join(METHODS)}, got {self.method!r}")
+        if not callable(self.kernel) and self.kernel not in KERNELS:
+            raise ValueError(
+                f"kernel must be one of {', '.join(KERNELS)} or a function, got {self.kernel!r}"
+            )
+
+    def _check_feasible(self, labels: IntArray, weights: FloatArray) -> None:
+        """Every class must have weight, and enough of it for nu or K."""
+        totals = np.bincount(labels, weights=weights)
+        if not (totals > 0).all():
+            empty = self.classes_[totals.argmin()]
+            raise ValueError(
+                "sample_weight times class_weight must be positive for some example of each "
+                f"class, but is 0 for all of class {empty!r}"
+            )
+        if self.C is not None:
+            return
+        if self.K is not None:
+            if totals.min() * _TOTAL < self.K:
+                raise ValueError(
+                    "K must be at most the size (the sum of the weights) of the smallest class, "
+                    f"{totals.min():g}, got {self.K!r}"
+                )
+            return
+        smallest, largest = totals.min(), totals.max()
+        feasible = 2 * smallest / (smallest + largest)
+        nu = nu_value(self.nu, self.K, self.C)
+        if nu is not None and nu > feasible * _TOTAL:
+            raise ValueError(
+                f"nu={nu:g} is infeasible for these classes: the largest feasible nu is "
+                f"{feasible:.6g}"
+            )
+
+    def _kernel_parameters(self, X: Any) -> KernelParameters:
+        plain = callable(self.kernel) or self.kernel in ("linear", "precomputed")
+        gamma = 1.0 if plain else gamma_value(self.gamma, X)
+        return KernelParameters(self.kernel, gamma, self.degree, self.coef0)
+
+    def _train(self, X: Any, labels: IntArray, weights: FloatArray) -> list[_Trained]:
+        """A machine for each pair of classes."""
+        from joblib import hash as digest
+
+        signature = digest((labels, weights > 0))
+        kept = self._state if self.warm_start else None
+        starts = kept[1] if kept is not None and kept[0] == signature else None
+        rng = check_random_state(self.random_state)
+        size = {"nu": self.nu, "K": self.K, "C": None if self.C is None else float(self.C)}
+        trained: list[_Trained] = []
+        begun = time.perf_counter()
+        for k, classes in enumerate(pairs_of(self.classes_.size)):
+            limit = int(self.cache_size * 1e6)
+            pair = pose(X, labels, weights, classes, self._kernel_fit, size, limit)
+            if trained and trained[-1].training.status is Status.INTERRUPTED:
+                training = self._untrained(pair)
+            else:
+                training = train(
+                    pair.problem,
+                    self.method,
+                    tol=float(self.tol),
+                    max_iter=sys.maxsize if self.max_iter == -1 else int(self.max_iter),
+                    time_limit=self._seconds_left(begun),
+                    start=None if starts is None else starts[k],
+                    rng=np.random.default_rng(rng.randint(np.iinfo(np.int32).max)),
+                    verbose=self.verbose,
+                )
+            require_apart(pair.problem, training)
+            machine = pair.problem.machine(training.beta, training.gradient)
+            trained.append(_Trained(pair, machine, training))
+        self._state = (signature, [each.training.beta for each in trained])
+        return trained
+
+    def _untrained(self, pair: Pair) -> Training:
+        """The starting point and its gap, for pairs that an interrupt left no time for."""
+        start = train(pair.problem, tol=float(self.tol), max_iter=0, start=pair.problem.start())
+        return start._replace(status=Status.INTERRUPTED)
+
+    def _seconds_left(self, begun: float) -> float | None:
+        if self.time_limit is None:
+            return None
+        return max(float(self.time_limit) - (time.perf_counter() - begun), 0.0)
+
+    def _read_off(self, X: Any, labels: IntArray, trained: list[_Trained]) -> None:
+        n, m = labels.size, self.classes_.size
+        coefficients, intercepts = np.zeros((len(trained), n)), []
+        for row, (pair, machine, _) in zip(coefficients, trained, strict=True):
+            row[pair.examples] = machine.coefficients
+            moved = 0.0
+            if pair.middle is not None:
+                used = np.flatnonzero(row)
+                moved = float(row[used] @ centred(X[used], pair.middle) @ pair.middle)
+            intercepts.append(machine.intercept - moved)
+        support = np.flatnonzero(coefficients.any(axis=0))
+        support = support[np.argsort(labels[support], kind="stable")]
+        self.support_ = support.astype(np.int32)
+        self.n_support_ = np.bincount(labels[support], minlength=m).astype(np.int32)
+        precomputed = self.kernel == "precomputed"
+        self.support_vectors_ = np.empty((0, 0)) if precomputed else X[support]
+        self._machines = coefficients[:, support]
+        self.dual_coef_ = one_against_one(self._machines, labels[support], m)
+        self.intercept_ = np.array(intercepts)
+        self._shape_fit = X.shape
+        machines = [each.machine for each in trained]
+        runs = [each.training for each in trained]
+        self.n_kernel_evaluations_ = sum(run.evaluations for run in runs)
+        self.n_iter_ = np.array([run.n_iter for run in runs], dtype=np.int32)
+        alone = m == 2
+        for name in ("C", "nu", "K", "margin"):
+            values = np.array([getattr(machine, name) for machine in machines])
+            setattr(self, f"{name}_", float(values[0]) if alone else values)
+        for name in ("objective", "gap"):
+            values = np.array([getattr(run, name) for run in runs])
+            setattr(self, f"{name}_", float(values[0]) if alone else values)
+        self.status_: Status | list[Status] = runs[0].status if alone else [r.status for r in runs]
+        self.trace_: Trace | Traces = runs[0].trace if alone else Traces(r.trace for r in runs)
+        self._warn(runs)
+
+    def _warn(self, runs: list[Training]) -> None:
+        interrupted = [run for run in runs if run.status is Status.INTERRUPTED]
+        if len(interrupted) > 1:
+            warnings.warn(
+                f"ReducedHullSVC was interrupted: {len(interrupted) - 1} of {len(runs)} pairs of "
+                "classes were not trained and are at their starting points, see status_ and gap_",
+                ConvergenceWarning,
+                stacklevel=5,
+            )
+        for run in runs:
+            if run.status.is_short:
+                warnings.warn(
+                    f"ReducedHullSVC stopped at a gap of {run.gap:.1e} and an objective of "
+                    f"{run.objective:.6g}, above tol={float(self.tol):g}: {run.status.message}",
+                    ConvergenceWarning,
+                    stacklevel=5,
+                )
+
+    def _scores(self, X: Any) -> FloatArray:
+        """One column for each pair of classes, by the kernel that the model was trained with."""
+        check_is_fitted(self)
+        kernel = KernelParameters(*self._kernel_fit)
+        X = validate_data(
+            self, X, accept_sparse=False if kernel.name == "precomputed" else "csr",
+            dtype=[np.float64, np.float32], reset=False,
+        )  # fmt: skip
+        if self.support_.size == 0:
+            return np.zeros((X.shape[0], 1)) + self.intercept_
+        if kernel.name == "precomputed":
+            return np.asarray(X[:, self.support_] @ self._machines.T) + self.intercept_
+        if kernel.name == "linear":  # without the offset that all rows share, as in training
+            middle = centre(self.support_vectors_)
+            weights = centred(self.support_vectors_, middle).T @ self._machines.T
+            return np.asarray(centred(X, middle) @ weights) + (self.intercept_ + middle @ weights)
+        step = max(1, _SCORED // self.support_.size)
+        blocks = [X[start : start + step] for start in range(0, X.shape[0], step)]
+        values = Kernel(*kernel)
+        scores = [values(rows, self.support_vectors_) @ self._machines.T for rows in blocks]
+        return np.concatenate(scores) + self.intercept_
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Scores of the second class for two classes, else of each class (votes, ties by scores).
+
+        Parameters
+        ----------
+        X : array or CSR matrix of shape (n, d), or kernel values (n, n_train) if precomputed
+
+        Returns
+        -------
+        array of shape (n,) for two classes, else (n, m)
+        """
+        scores = self._scores(X)
+        if self.classes_.size == 2:
+            return scores.ravel()
+        return _ovr_decision_function(scores < 0, -scores, self.classes_.size)
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """The class that wins most pairs, the first of them if several do.
+
+        Parameters
+        ----------
+        X : array or CSR matrix of shape (n, d), or kernel values (n, n_train) if precomputed
+
+        Returns
+        -------
+        array of shape (n,)
+        """
+        scores = self._scores(X)
+        if self.classes_.size == 2:
+            return self.classes_[(scores.ravel() > 0).astype(np.intp)]
+        votes = np.zeros((scores.shape[0], self.classes_.size))
+        for k, (i, j) in enumerate(pairs_of(self.classes_.size)):
+            votes[:, i] += scores[:, k] > 0
+            votes[:, j] += scores[:, k] <= 0
+        return self.classes_[votes.argmax(axis=1)]

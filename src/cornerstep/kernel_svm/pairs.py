@@ -1,0 +1,128 @@
+"""The machines of a :class:`~cornerstep.ReducedHullSVC`: one for each pair of classes.
+
+Training and verification pose the same problem of a pair: its examples, kernel, caps, and K or C.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cornerstep.core.types import FloatArray, IntArray
+from cornerstep.kernel_svm.columns import KernelColumns
+from cornerstep.kernel_svm.problem import ReducedHullProblem
+from cornerstep.learning.kernel_blocks import (
+    CallableKernel,
+    InnerProductKernel,
+    Kernel,
+    PrecomputedKernel,
+    centre,
+    centred,
+)
+
+
+class KernelParameters(NamedTuple):
+    """The kernel that a model is trained with; gamma is a number."""
+
+    name: Any
+    gamma: float
+    degree: int
+    coef0: float
+
+
+class Pair(NamedTuple):
+    """A machine of two classes: its examples, positives first, and its problem.
+
+    ``middle`` is what was taken off the rows of a linear kernel, None for others: as the
+    coefficients sum to 0, ``sum b_i <x_i, x> = <w, x>`` with ``w = sum b_i (x_i - middle)``.
+    """
+
+    first: int
+    second: int
+    examples: IntArray
+    problem: ReducedHullProblem
+    middle: FloatArray | None
+
+
+def pairs_of(classes: int) -> list[tuple[int, int]]:
+    """The positive and the negative class of each machine.
+
+    Of two classes the larger one is positive, of several the first of each pair.
+    """
+    if classes == 2:
+        return [(1, 0)]
+    return list(combinations(range(classes), 2))
+
+
+def nu_value(nu: float | None, K: float | None, C: float | None) -> float | None:
+    """nu, 0.5 if none of the three is given."""
+    return 0.5 if nu is None and K is None and C is None else nu
+
+
+def pose(
+    X: Any,
+    labels: IntArray,
+    weights: FloatArray,
+    classes: tuple[int, int],
+    kernel: KernelParameters,
+    size: dict[str, float | None],
+    limit: int,
+) -> Pair:
+    """The problem of two classes.
+
+    Parameters
+    ----------
+    X, labels, weights
+        All examples; those of weight 0 are left out.
+    classes : pair of int
+        The positive and the negative one.
+    kernel : KernelParameters
+    size : dict
+        nu, K and C as given, at least two of them None.
+    limit : int
+        Bytes that kept columns may take.
+    """
+    first, second = classes
+    positive, negative = (np.flatnonzero((labels == c) & (weights > 0)) for c in classes)
+    examples = np.concatenate([positive, negative])
+    signs = np.repeat([1.0, -1.0], [positive.size, negative.size])
+    caps = weights[examples]
+    K, nu = size["K"], nu_value(**size)
+    if nu is not None:
+        K = nu * float(caps.sum()) / 2
+    if K is not None:
+        K = min(float(K), *(float(caps[signs == sign].sum()) for sign in (1, -1)))
+    values, middle = _kernel(X, examples, kernel)
+    problem = ReducedHullProblem(KernelColumns(values, limit), signs, caps, K=K, C=size["C"])
+    return Pair(first, second, examples, problem, middle)
+
+
+def _kernel(
+    X: Any, examples: IntArray, kernel: KernelParameters
+) -> tuple[Kernel, FloatArray | None]:
+    if kernel.name == "precomputed":
+        return PrecomputedKernel(X).take(examples), None
+    rows = X[examples]
+    if callable(kernel.name):
+        return CallableKernel(rows, kernel.name), None
+    if kernel.name == "linear":  # the sum of b is 0: a common offset of the rows is idle
+        middle = centre(rows)
+        return InnerProductKernel(centred(rows, middle), "linear"), middle
+    return InnerProductKernel(rows, *kernel), None
+
+
+def one_against_one(machines: FloatArray, labels: IntArray, classes: int) -> FloatArray:
+    """``dual_coef_`` of :class:`sklearn.svm.SVC` from the coefficients of the machines.
+
+    Row ``other`` (counted without its own class) for the support vectors of each class.
+    """
+    if classes == 2:
+        return machines.copy()
+    out = np.zeros((classes - 1, labels.size))
+    for machine, (first, second) in zip(machines, pairs_of(classes), strict=True):
+        of_first, of_second = labels == first, labels == second
+        out[second - 1, of_first] = machine[of_first]
+        out[first, of_second] = machine[of_second]
+    return out

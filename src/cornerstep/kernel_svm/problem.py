@@ -1,0 +1,362 @@
+"""Kernel SVMs with bias: the distance of two reduced convex hulls, and the C-SVM.
+
+With ``Q_ij = y_i y_j k(x_i, x_j)`` and caps w (the weights of the examples, 1 by default)
+
+- *reduced hulls*: ``min 1/2 a'Qa`` over ``0 <= a <= w`` with sum K in each class, P_K x P_K.
+  This is ``1/2 |A u - B v|²`` for u, v the parts of a; it is nu-SVC with ``nu = 2K / sum of w``;
+- *C-SVM*: ``min 1/2 a'Qa - (1/C) 1'a`` over ``0 <= a <= w, y'a = 0``.
+
+Signed variables ``b_i = y_i a_i`` make both the same: ``min 1/2 b'Kb + <p, b>`` over a box with one
+fixed sum (C-SVM) or one per class (reduced hulls).  At the optimum the gradient ``h = Kb + p``
+equals a threshold on every free coordinate: one per sum.
+
+The certificate.  For any numbers t, one per sum, ``f(b) - min f`` is at most
+
+    sum over i of max over v_i in [lower_i, upper_i] of (h_i - t_i) (b_i - v_i),
+
+and equal to the largest ``<h, b - v>`` over the domain where t are thresholds.  No term is
+negative, so none cancels; with a bound on the error of h_i it bounds the exact term.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cornerstep.core.types import FloatArray, IntArray
+from cornerstep.core.vectors import Vector, dense
+from cornerstep.domains import BalancedBox, CappedSimplex, Product
+from cornerstep.domains.selection import spend
+from cornerstep.kernel_svm.columns import KernelColumns
+from cornerstep.kernel_svm.compiled.sweeps import gap_terms
+from cornerstep.learning.kernel_blocks import UNIT
+from cornerstep.optimiser.loop import Look
+from cornerstep.optimiser.objectives import Quadratic
+
+_ROUNDING = 1e-12  # of a sum, relative
+_SMALLEST = float(np.finfo(np.float64).tiny)  # products below it are rounded absolutely
+_PAIRWISE = 24  # roundings of a sum of NumPy, beside one each time it halves the terms
+_LARGEST = 1e300  # values up to it leave room for sums
+_LEAST = 1e-150  # and kernel values times weights down to it leave room for squares
+_CORRECTIONS = 8  # coordinates that take up what a sum is off by
+
+
+class Machine(NamedTuple):
+    """``f(x) = sum_i coefficients_i k(x_i, x) + intercept``, +-1 on the margins."""
+
+    coefficients: FloatArray
+    intercept: float
+    C: float
+    nu: float
+    K: float
+    margin: float
+
+
+class ReducedHullProblem:
+    """Examples with signs, caps, and K or C.
+
+    Parameters
+    ----------
+    columns : KernelColumns
+        Of the examples, positives first.
+    signs : array of shape (n,)
+        +1, then -1.
+    caps : array of shape (n,)
+        Positive weights of the examples.
+    K : float, optional
+        The sum of a in each class, at most the sum of its caps.
+    C : float, optional
+        The constant of the C-SVM; K or C is given.
+    """
+
+    def __init__(
+        self,
+        columns: KernelColumns,
+        signs: FloatArray,
+        caps: FloatArray,
+        *,
+        K: float | None = None,
+        C: float | None = None,
+    ) -> None:
+        self.columns = columns
+        self.signs, self.K, self.C = signs, K, C
+        self.n = signs.size
+        self.n_positive = int((signs > 0).sum())
+        self.classes = (slice(0, self.n_positive), slice(self.n_positive, self.n))
+        self.weight = float(caps.sum())
+        # no coordinate exceeds the sum of its class: larger caps would only coarsen the numbers
+        most = min(float(caps[part].sum()) for part in self.classes) if K is None else K
+        self.caps = caps = np.minimum(caps, most)
+        self.lower = np.where(signs > 0, 0.0, -caps)
+        self.upper = np.where(signs > 0, caps, 0.0)
+        self.linear = np.zeros(self.n) if C is None else -signs / C
+        self.domain: Any = BalancedBox(signs, _common(caps)) if C else self._hulls(K or 0.0)
+        #: Coordinates from ``split`` on have a sum of their own.
+        self.split = self.n if C else self.n_positive
+        self.sums = (slice(0, self.n),) if C else self.classes
+        self.totals = (0.0,) if K is None else (K, -K)
+
+    def _hulls(self, K: float) -> Product:
+        parts = self.caps[: self.n_positive], self.caps[self.n_positive :]
+        return Product([CappedSimplex(part.size, K, _common(part)) for part in parts])
+
+    def objective(self) -> KernelQuadratic:
+        """The problem for the optimiser, in a."""
+        return KernelQuadratic(self)
+
+    @property
+    def width(self) -> float:
+        """K in numbers of examples of the mean cap, infinite for the C-SVM: small, slim hulls."""
+        return np.inf if self.K is None else self.K / float(self.caps.mean())
+
+    def is_short(self, beta: FloatArray) -> bool:
+        """Whether the weight of a class is below K, by more than rounding."""
+        if self.K is None:
+            return False
+        return min(self.weights(beta)) < self.K * (1 - _ROUNDING)
+
+    def weights(self, beta: FloatArray) -> tuple[float, ...]:
+        """The sum of a in each class."""
+        return tuple(abs(float(beta[part].sum())) for part in self.classes)
+
+    def filled(self, beta: FloatArray, gradient: FloatArray) -> FloatArray:
+        """``beta`` with the weight that is missing, where the gradient h is best for it."""
+        out = beta.copy()
+        for part, weight in zip(self.classes, self.weights(beta), strict=True):
+            missing = (self.K or 0.0) - weight
+            room = self.caps[part] - np.abs(beta[part])
+            order = np.argsort(self.signs[part] * gradient[part], kind="stable")
+            before = np.cumsum(room[order]) - room[order]
+            added = np.zeros(room.size)
+            added[order] = np.clip(missing - before, 0.0, room[order])
+            out[part] += self.signs[part] * added
+        return np.clip(out, self.lower, self.upper)
+
+    def start(self) -> FloatArray:
+        """Signed variables to start from: no column for the C-SVM, about 2K for reduced hulls."""
+        return self.signs * dense(self.domain.start())
+
+    def vertex(self, gradient: FloatArray, K: float) -> FloatArray:
+        """The signed vertex of P_K x P_K that is best for a gradient h."""
+        vertex: Vector = self._hulls(K).lmo(self.signs * gradient)
+        return self.signs * dense(vertex)
+
+    def value(self, beta: FloatArray, gradient: FloatArray) -> float:
+        """``1/2 b'Kb + <p, b>`` with ``h = Kb + p``."""
+        return 0.5 * float((beta * (gradient + self.linear)).sum())
+
+    def look(self, beta: FloatArray, gradient: FloatArray, extra: tuple[Any, ...] = ()) -> Look:
+        """Value and gap at b, where ``gradient`` is h to the rounding of :meth:`errors`.
+
+        The gap includes bounds on the rounding of the value, of the gradient and of the sums.
+        """
+        amounts, errors = np.abs(beta), self.errors(beta)
+        value = self.value(beta, gradient)
+        rounding = 0.5 * float(amounts @ errors)
+        sizes = np.abs(gradient) + np.abs(self.linear)
+        rounding += (_PAIRWISE + self.n.bit_length()) * UNIT * 0.5 * float(amounts @ sizes)
+        # a distance is no less than 0 (a value below it is of no kernel, and proves nothing)
+        most = abs(value) + rounding if self.C is None else np.inf
+        gap = 0.0
+        for part, total in zip(self.sums, self.totals, strict=True):
+            given = beta[part], gradient[part], self.lower[part], self.upper[part], errors[part]
+            choices = [(*gap_terms(*given, t), t) for t in self._multipliers(gradient, part, total)]
+            plain, upper, summed, t = min(choices, key=lambda choice: choice[1])
+            away = abs(summed - total) + 2 * UNIT * abs(total)
+            gap += plain
+            # coefficients C b of a model, divided by C, are b but for two roundings
+            rounding += 4 * UNIT * float(amounts[part] @ np.abs(gradient[part] - t))
+            rounding += (upper - plain) + 2 * beta.size * UNIT * upper + abs(t) * away
+        return Look(value, min(gap + rounding, most), extra=extra, rounding=min(rounding, most))
+
+    def errors(self, beta: FloatArray) -> FloatArray:
+        """By how much the computed gradient h may be off, for each of its entries."""
+        kernel, amounts = self.columns.kernel, np.abs(beta)
+        sizes = kernel.sizes
+        errors = kernel.errors(amounts) + 4 * UNIT * float(amounts @ sizes) * sizes
+        errors += 2 * UNIT * np.abs(self.linear) + _SMALLEST * float(amounts.sum())
+        return errors
+
+    def _multipliers(self, gradient: FloatArray, part: slice, total: float) -> list[float]:
+        """Numbers t for one sum: the largest h that the best vertex of the domain fills.
+
+        Where caps differ their sums may be rounded by more than the least of them: thresholds, by
+        another order of summation, are tried as well.
+        """
+        lower, h = self.lower[part], gradient[part]
+        room = _common(self.upper[part] - lower)
+        chosen, _ = spend(h, room, total - float(lower.sum()))
+        largest = float(h[chosen].max()) if chosen.size else float(h.min())
+        if isinstance(room, float):
+            return [largest]
+        return [largest, *self._threshold_range(h, part, total)]
+
+    def balanced(self, beta: FloatArray) -> FloatArray:
+        """``beta`` with the sums of the domain, to the rounding of one coordinate.
+
+        Many steps, each of them rounded, leave sums that are off.  Free coordinates take it up, if
+        there are any.
+        """
+        out = beta.copy()
+        for part, total in zip(self.sums, self.totals, strict=True):
+            b, lower, upper = out[part], self.lower[part], self.upper[part]
+            for _ in range(_CORRECTIONS):
+                missing = total - math.fsum(b)
+                room = upper - b if missing > 0 else b - lower
+                free = np.where((b > lower) & (b < upper), room, 0.0)
+                k = int((free if free.any() else room).argmax())
+                if missing == 0 or room[k] == 0:
+                    break
+                b[k] = min(max(b[k] + missing, lower[k]), upper[k])
+        return out
+
+    def check_range(self) -> None:
+        """Complain if values of the objective leave the range of float64.
+
+        Raises
+        ------
+        ValueError
+            Naming what is too large.
+        """
+        sizes = self.columns.kernel.sizes
+        with np.errstate(over="ignore", invalid="ignore"):
+            largest = np.square(self.caps @ sizes)
+        amount = min(float(self.caps.max()), self.K or np.inf)
+        is_small = 0 < float(sizes.max()) < math.sqrt(_LEAST / min(amount, 1.0))
+        if is_small or not largest < _LARGEST:
+            raise ValueError(
+                f"X, or a parameter of the kernel, is too {'small' if is_small else 'large'}: "
+                "kernel values times weights and K leave the range of float64; scale X"
+            )
+        if self.C is not None and not float(self.caps.sum()) / self.C < _LARGEST:
+            raise ValueError(f"C must be larger for weights like these, got {self.C!r}")
+
+    def gradient(self, beta: FloatArray) -> FloatArray:
+        """``Kb + p`` in float64 throughout."""
+        support = beta.nonzero()[0]
+        return self.columns.exact_product(support, beta[support]) + self.linear
+
+    def sample(self, examples: IntArray) -> ReducedHullProblem:
+        """The problem of some of the examples, scaled so that its machine is about the same."""
+        share = float(self.caps[examples].sum() / self.caps.sum())
+        signs, caps = self.signs[examples], self.caps[examples]
+        K = self.K
+        if K is not None:
+            K = min(K * share, *(float(caps[signs == sign].sum()) for sign in (1, -1)))
+        C = None if self.C is None else self.C / share
+        return ReducedHullProblem(self.columns.take(examples), signs, caps, K=K, C=C)
+
+    def thresholds(self, gradient: FloatArray) -> tuple[float, ...]:
+        """The threshold of h for each fixed sum: the values that an optimal b makes h equal to.
+
+        The middle between the largest h that the oracle's vertex fills and the smallest that it
+        leaves out: where the sum ends inside a coordinate both are that one's.
+        """
+        ends = self.threshold_ranges(gradient)
+        return tuple(0.5 * (low + high) for low, high in ends)
+
+    def threshold_ranges(self, gradient: FloatArray) -> list[tuple[float, float]]:
+        """For each sum the least and the largest threshold that h allows."""
+        return [
+            self._threshold_range(gradient[part], part, total)
+            for part, total in zip(self.sums, self.totals, strict=True)
+        ]
+
+    def _threshold_range(
+        self, gradient: FloatArray, part: slice, total: float
+    ) -> tuple[float, float]:
+        lower, upper = self.lower[part], self.upper[part]
+        order = np.argsort(gradient, kind="stable")
+        filled = np.cumsum((upper - lower)[order])
+        spent = total - float(lower.sum())
+        slack = 2 * (order.size + 4) * UNIT * spent  # sums are rounded
+        last = min(int(np.searchsorted(filled, spent - slack)), order.size - 1)
+        following = int(np.searchsorted(filled, spent + slack, side="right"))
+        following = min(following, order.size - 1)
+        return float(gradient[order[last]]), float(gradient[order[following]])
+
+    def machine(self, beta: FloatArray, gradient: FloatArray) -> Machine:
+        """The classifier of b, scaled to +-1 on its margins; ``gradient`` is h there.
+
+        Reduced hulls: ``C = 2 / (t_+ - t_-)`` with the thresholds of the classes.  Where b does not
+        keep the classes apart (yet), the range of h takes the place of ``t_+ - t_-``.
+        """
+        thresholds = self.thresholds(gradient)
+        squared_norm = max(float(beta @ (gradient - self.linear)), 0.0)
+        total = float(np.abs(beta).sum())
+        if self.C is None:
+            width = thresholds[0] - thresholds[1]
+            if not width > 0:
+                width = float(np.ptp(gradient)) or 1.0
+            C, middle = 2.0 / width, 0.5 * (thresholds[0] + thresholds[1])
+        else:
+            C, middle = self.C, thresholds[0]
+        norm = C * float(np.sqrt(squared_norm))
+        return Machine(
+            coefficients=C * beta,
+            intercept=-C * middle,
+            C=C,
+            nu=total / self.weight,
+            K=total / 2,
+            margin=2.0 / norm if norm > 0 else np.inf,
+        )
+
+    def size(self, beta: FloatArray) -> float:
+        """``(sum of |b_i| s_i)²``, the most that b'Kb can be: rounding is a share of it."""
+        size = float(np.abs(beta) @ self.columns.kernel.sizes)
+        return size * size
+
+
+def _common(caps: FloatArray) -> float | FloatArray:
+    """One number if all caps are equal."""
+    return float(caps[0]) if np.ptp(caps) == 0 else caps
+
+
+class SignedKernel:
+    """``Q = diag(y) K diag(y)`` as a Hessian: moves read kept columns, values the data."""
+
+    def __init__(self, problem: ReducedHullProblem) -> None:
+        self.columns, self.signs = problem.columns, problem.signs
+        self.shape = (problem.n, problem.n)
+
+    def times(self, x: FloatArray) -> FloatArray:
+        """``Q x`` in float64 throughout."""
+        support = x.nonzero()[0]
+        product = self.columns.exact_product(support, self.signs[support] * x[support])
+        return self.signs * product
+
+    def combine(self, indices: IntArray | None, values: FloatArray) -> FloatArray:
+        """``Q[:, indices] values`` from kept columns."""
+        if indices is None:
+            indices = values.nonzero()[0]
+            values = values[indices]
+        out = np.zeros(self.shape[0])
+        self.columns.add_product(indices, self.signs[indices] * values, out)
+        out *= self.signs
+        return out
+
+    def eigenvalue(self, which: str) -> float:
+        """Of the whole matrix, which is computed: for the schedules on small problems."""
+        eigenvalues = np.linalg.eigvalsh(self.columns.submatrix(np.arange(self.shape[0])))
+        return float(eigenvalues[-1 if which == "LA" else 0])
+
+
+class KernelQuadratic(Quadratic):
+    """``1/2 a'Qa + <c, a>``, whose trace counts kernel evaluations.
+
+    Parameters
+    ----------
+    problem : ReducedHullProblem
+    """
+
+    extra_columns: tuple[str, ...] = ("kernel_evaluations",)
+
+    def __init__(self, problem: ReducedHullProblem) -> None:
+        super().__init__(SignedKernel(problem), problem.signs * problem.linear)
+        self.columns = problem.columns
+
+    def extra(self) -> tuple[int, ...]:
+        """Entries of the kernel matrix computed so far."""
+        return (self.columns.evaluations,)

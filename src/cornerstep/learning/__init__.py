@@ -1,0 +1,1 @@
+"""What the four learning problems share, and the protocol that their estimators fulfil."""

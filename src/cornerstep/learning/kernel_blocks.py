@@ -1,0 +1,349 @@
+"""Kernels by blocks, each with a bound on the rounding errors of its entries.
+
+``block(rows, columns)`` is the part ``k(x_i, x_j)`` of the kernel matrix with i in rows, j in
+columns (all, if None).  With the ``sizes`` s and the ``errors`` r of amounts a >= 0, for blocks in
+float64,
+
+    |k(x_i, x_j)| <= s_i s_j,    sum over j of |computed - k(x_i, x_j)| a_j <= r_i.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from copy import copy
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from cornerstep.core.blas import blas_threads, one_blas_thread
+from cornerstep.core.types import FloatArray, IntArray
+
+Block: TypeAlias = npt.NDArray[Any]
+Precision: TypeAlias = type[np.float32] | type[np.float64]
+
+#: The most by which rounding changes the result of one operation, relative to it.
+UNIT = float(np.finfo(np.float64).eps) / 2
+_ROWS = 128  # of a block at a time: fewer waste what the product prepares
+_SHARED = 2**19  # entries of a block from which on several threads compute it
+_DEAR = 64  # features from which on to compute an entry costs more than to move it
+_DENSE_SHARE, _DENSE_BYTES = 0.02, 2**29  # sparse examples this full and small are made dense
+_CANCELLED = 2.0**-36  # errors of exponents from which on they are computed from differences
+_LEAST = 1e-300  # the size of examples that are not 0: it tells them from those that are
+_VANISHED = -746.0  # exponents below it make an exponential of 0
+
+
+class Kernel(Protocol):
+    """A symmetric positive semidefinite matrix known by its blocks."""
+
+    n: int
+    dear: bool  # whether to compute an entry costs more than to move it
+
+    @property
+    def sizes(self) -> FloatArray:
+        """Numbers s with ``|k(x_i, x_j)| <= s_i s_j``."""
+
+    def errors(self, amounts: FloatArray) -> FloatArray:
+        """What the rounding of entries does to the rows of ``K a`` for ``|a| = amounts``."""
+
+    def block(self, rows: IntArray, columns: IntArray | None, precision: Precision) -> Block:
+        """Entries of the matrix, a fresh array."""
+
+    def take(self, examples: IntArray) -> Kernel:
+        """The kernel matrix of some of the examples."""
+
+
+def centre(X: Any) -> FloatArray:
+    """The mean of the rows of X; of a CSR matrix, of the features that at least half of them have.
+
+    Rows minus it have no common offset.  A CSR matrix gets at most twice as full; what most rows
+    lack has no offset that they share.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = np.asarray(X.mean(axis=0, dtype=np.float64)).ravel()
+    if sp.issparse(X):
+        mean[2 * np.bincount(X.indices, minlength=X.shape[1]) < X.shape[0]] = 0.0
+    return np.where(np.isfinite(mean), mean, 0.0)
+
+
+def centred(X: Any, middle: FloatArray) -> Any:
+    """The rows of X minus ``middle``, in float64 and as sparse as it allows."""
+    if not sp.issparse(X):
+        return np.asarray(X, dtype=np.float64) - middle
+    shifted = np.flatnonzero(middle)
+    if shifted.size == 0:
+        return sp.csr_array(X, dtype=np.float64)
+    columns = sp.csc_array(X, dtype=np.float64)
+    dense = columns[:, shifted].toarray() - middle[shifted]
+    rest = np.flatnonzero(middle == 0)
+    order = np.argsort(np.concatenate([rest, shifted]))
+    return sp.hstack([columns[:, rest], sp.csc_array(dense)], "csc")[:, order].tocsr()
+
+
+class InnerProductKernel:
+    """``k(x, z)`` for kernels made of inner products, each block by one matrix product.
+
+    - 'linear': ``<x, z>``;  'poly': ``(gamma <x, z> + coef0)^degree``;
+    - 'sigmoid': ``tanh(gamma <x, z> + coef0)``;  'rbf': ``exp(-gamma |x - z|²)``, whose exponent
+      ``<(x, |x|², 1), (2 gamma z, -gamma, -gamma |z|²)>`` is an inner product as well, of rows
+      without their common offset.  Where ``gamma |x|²`` is so large that it would cancel, the
+      exponents that matter are computed again, from the differences of the rows as they are given.
+
+    Parameters
+    ----------
+    X : array or CSR matrix of shape (n, d)
+    name : {'linear', 'poly', 'rbf', 'sigmoid'}
+    gamma, degree, coef0 : float
+    """
+
+    def __init__(
+        self, X: Any, name: str, gamma: float = 1.0, degree: float = 3, coef0: float = 0.0
+    ) -> None:
+        self.n = X.shape[0]
+        self.name, self.gamma, self.degree, self.coef0 = name, gamma, degree, coef0
+        self.dear = X.shape[1] >= _DEAR
+        self.threads = blas_threads()
+        if sp.issparse(X):
+            X = sp.csr_array(X, dtype=np.float64)
+            size = X.shape[0] * X.shape[1]
+            if X.nnz >= _DENSE_SHARE * size and 8 * size <= _DENSE_BYTES:
+                X = X.toarray()
+        else:
+            X = np.asarray(X, dtype=np.float64)
+        rows = centred(X, centre(X)) if name == "rbf" else X
+        norms = _norms(rows)
+        self._bound(norms, X.shape[1])
+        self._given: Any = None
+        if not 2 * self._exponents.max(initial=0.0) <= _CANCELLED:
+            self._given = X
+            if sp.issparse(X):
+                X.sum_duplicates()
+        self._factors: dict[Precision, Any] = {
+            np.float64: self._laid_out(self._extended(rows, norms))
+        }
+
+    def _bound(self, norms: FloatArray, d: int) -> None:
+        """Bounds from ``|x|``: a product of d terms is off by (d + 1) units of ``|x| |z|``."""
+        self._share, self._exponents = (d + 6) * UNIT, np.zeros(self.n)
+        with np.errstate(over="ignore"):
+            squares = norms**2
+            if self.name == "linear":
+                self.sizes = norms
+            elif self.name == "poly":
+                self.sizes = (self.gamma * squares + abs(self.coef0)) ** (self.degree / 2)
+                self._share *= self.degree + 1
+            elif self.name == "sigmoid":
+                self.sizes = np.sqrt(self.gamma * squares + abs(self.coef0) + 1.0)
+            else:
+                self.sizes = np.ones(self.n)
+                # of the exponent, for either row: norms, their product, and centred rows
+                self._exponents = (3 * d + 16) * UNIT * (self.gamma * squares)
+        self.sizes = np.maximum(self.sizes, np.where(norms > 0, _LEAST, 0.0))
+
+    def errors(self, amounts: FloatArray) -> FloatArray:
+        """What the rounding of entries does to the rows of ``K a`` for ``|a| = amounts``."""
+        out = self._share * float(amounts @ self.sizes) * self.sizes
+        if self._given is None:
+            out += float(amounts.sum()) * self._exponents + float(amounts @ self._exponents)
+        return out  # from differences exponents -t are off by t (d + 3) units, and t exp(-t) < 1
+
+    def _extended(self, rows: Any, norms: FloatArray) -> Any:
+        """Left factors: the rows, for 'rbf' with ``|x|²`` and 1 behind them."""
+        if self.name != "rbf":
+            return rows
+        with np.errstate(over="ignore"):
+            behind = np.column_stack([norms**2, np.ones(self.n)])
+        return sp.hstack([rows, behind], "csr") if sp.issparse(rows) else np.hstack([rows, behind])
+
+    def _laid_out(self, left: Any) -> Any:
+        """Features one after the other where they are few: products of few rows are quicker."""
+        return left if self.dear or sp.issparse(left) else np.asfortranarray(left)
+
+    def take(self, examples: IntArray) -> InnerProductKernel:
+        some = copy(self)
+        some.n, some.sizes = examples.size, self.sizes[examples]
+        some._exponents = self._exponents[examples]
+        some._given = None if self._given is None else self._given[examples]
+        some._factors = {np.float64: self._laid_out(self._factors[np.float64][examples])}
+        return some
+
+    def _factor(self, precision: Precision) -> Any:
+        if precision not in self._factors:
+            self._factors[precision] = self._factors[np.float64].astype(precision)
+        return self._factors[precision]
+
+    def _right(self, left: Any) -> Block:
+        """Right factors of some examples, dense, from their left ones."""
+        left = left.toarray() if sp.issparse(left) else left
+        if self.name == "linear":
+            return left
+        if self.name != "rbf":
+            return self.gamma * left
+        right = 2 * self.gamma * left
+        right[:, -2] = -self.gamma
+        right[:, -1] = -self.gamma * left[:, -2]
+        return right
+
+    def block(self, rows: IntArray, columns: IntArray | None, precision: Precision) -> Block:
+        """Entries of the matrix, a fresh array."""
+        left = self._factor(precision if self._given is None else np.float64)
+        others = left if columns is None else left[columns]
+        second = np.arange(self.n) if columns is None else columns
+        out = np.empty((rows.size, others.shape[0]), dtype=left.dtype)
+
+        threads = self.threads if out.size >= _SHARED else 1
+        step = min(_ROWS, max(-(-rows.size // threads), 1))
+
+        def fill(start: int) -> None:
+            first, part = rows[start : start + step], out[start : start + step]
+            with np.errstate(over="ignore", invalid="ignore"):  # such exponents are refined
+                some = self._right(left[first])
+                if sp.issparse(others):
+                    part[:] = (others @ some.T).T
+                else:
+                    np.matmul(some, others.T, out=part)
+                if self._given is not None:
+                    self._refine(part, first, second)
+                self._transform(part)
+
+        starts = range(0, rows.size, step)
+        if threads > 1 and len(starts) > 1:
+            with ThreadPoolExecutor(threads) as pool:
+                deque(pool.map(fill, starts), maxlen=0)
+        else:
+            for start in starts:
+                fill(start)
+        if self.name == "rbf":
+            self._set_diagonal(out, rows, second)
+        return out.astype(precision, copy=False)
+
+    def _refine(self, exponents: Block, first: IntArray, second: IntArray) -> None:
+        """Exponents from the differences of rows, where their exponential is not 0."""
+        from cornerstep.learning.distances import refine_dense, refine_sparse
+
+        least, X = _VANISHED - 2 * float(self._exponents.max()), self._given
+        if sp.issparse(X):
+            refine_sparse(exponents, first, second, X.indptr, X.indices, X.data, self.gamma, least)
+        else:
+            refine_dense(exponents, first, second, X, self.gamma, least)
+
+    def _set_diagonal(self, out: Block, rows: IntArray, columns: IntArray) -> None:
+        """``k(x, x) = 1``, whatever the rounding of a product is."""
+        places = np.full(self.n, -1)
+        places[columns] = np.arange(columns.size)
+        found = np.flatnonzero(places[rows] >= 0)
+        out[found, places[rows[found]]] = 1.0
+
+    def _transform(self, products: Block) -> None:
+        """Kernel values from inner products, in place."""
+        if self.name == "rbf":
+            np.minimum(products, 0, out=products)
+            np.exp(products, out=products)
+        elif self.name != "linear":
+            products += self.coef0
+            if self.name == "poly":
+                np.power(products, self.degree, out=products)
+            else:
+                np.tanh(products, out=products)
+
+
+def _norms(X: Any) -> FloatArray:
+    """``|x|`` of each row, also where squares leave the range of float64."""
+    scale = float(abs(X).max()) if X.shape[1] else 0.0
+    if not (scale == 0 or 1e-100 < scale < 1e100):
+        with np.errstate(over="ignore"):
+            return scale * _norms(X / scale)
+    if sp.issparse(X):
+        return np.sqrt(np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel())
+    return np.sqrt(np.einsum("ij,ij->i", X, X))
+
+
+def kernel_matrix(
+    X: Any, Z: Any, name: str, gamma: float = 1.0, degree: float = 3, coef0: float = 0.0
+) -> FloatArray:
+    """All ``k(x, z)`` over the rows of X and Z, as :class:`InnerProductKernel` computes them."""
+    n, both = X.shape[0], X
+    if X is not Z:
+        sparse = sp.issparse(X) or sp.issparse(Z)
+        both = sp.vstack([sp.csr_array(X), sp.csr_array(Z)], "csr") if sparse else np.vstack([X, Z])
+    kernel = InnerProductKernel(both, name, gamma, degree, coef0)
+    with one_blas_thread():
+        return kernel.block(np.arange(n), None if X is Z else np.arange(n, kernel.n), np.float64)
+
+
+class PrecomputedKernel:
+    """A kernel matrix that is given: its entries are what they are.
+
+    Parameters
+    ----------
+    matrix : array of shape (n, n)
+    """
+
+    def __init__(self, matrix: Any) -> None:
+        self.matrix = np.asarray(matrix)
+        self.dear = False
+        self.n = self.matrix.shape[0]
+        # |k_ij| is at most the largest entries of either row, hence the root of their product
+        largest = np.maximum(self.matrix.max(axis=1), -self.matrix.min(axis=1))
+        self.sizes = np.sqrt(largest.astype(np.float64))
+
+    def errors(self, amounts: FloatArray) -> FloatArray:
+        """None."""
+        return np.zeros(self.n)
+
+    def take(self, examples: IntArray) -> PrecomputedKernel:
+        return PrecomputedKernel(self.matrix[np.ix_(examples, examples)])
+
+    def block(self, rows: IntArray, columns: IntArray | None, precision: Precision) -> Block:
+        """Entries of the matrix, a fresh array."""
+        part = self.matrix[rows] if columns is None else self.matrix[np.ix_(rows, columns)]
+        return part.astype(precision)
+
+
+class CallableKernel:
+    """``function(X, Z)``, the matrix of ``k(x, z)`` over the rows of X and Z.
+
+    Nothing is known of its rounding: that of an inner product is assumed, relative to the largest
+    entry seen.
+
+    Parameters
+    ----------
+    X : array or CSR matrix of shape (n, d)
+    function : callable
+    """
+
+    def __init__(self, X: Any, function: Callable[[Any, Any], Any]) -> None:
+        self.X, self.function = X, function
+        self.dear = True
+        self.n = X.shape[0]
+        self._largest = 0.0
+
+    @property
+    def sizes(self) -> FloatArray:
+        """The same for all examples: the root of the largest entry so far."""
+        return np.full(self.n, np.sqrt(self._largest))
+
+    def errors(self, amounts: FloatArray) -> FloatArray:
+        """What the rounding of entries does to the rows of ``K a`` for ``|a| = amounts``."""
+        entries = (self.X.shape[1] + 6) * UNIT * self._largest
+        return np.full(self.n, entries * float(amounts.sum()))
+
+    def take(self, examples: IntArray) -> CallableKernel:
+        return CallableKernel(self.X[examples], self.function)
+
+    def block(self, rows: IntArray, columns: IntArray | None, precision: Precision) -> Block:
+        """Entries of the matrix, a fresh array."""
+        others = self.X if columns is None else self.X[columns]
+        out = np.asarray(self.function(self.X[rows], others), dtype=precision)
+        if out.shape != (rows.size, others.shape[0]):
+            raise ValueError(
+                "kernel must return an array of shape (rows of X, rows of Z), here "
+                f"{(rows.size, others.shape[0])}, got {out.shape}"
+            )
+        if not np.isfinite(out).all():
+            raise ValueError("kernel must return finite numbers, got NaN or infinity")
+        self._largest = max(self._largest, float(np.abs(out).max(initial=0.0)))
+        return out

@@ -1,0 +1,141 @@
+"""Kernels of machines that are trained on a kernel matrix."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.linalg import LinAlgError, cholesky, eigvalsh
+
+from cornerstep.core.types import FloatArray
+from cornerstep.learning.kernel_blocks import kernel_matrix
+
+KERNELS = ("linear", "rbf", "poly", "sigmoid", "precomputed")
+
+
+@dataclass
+class Kernel:
+    """``k(x, x')`` with the parameters of :class:`sklearn.svm.SVC`.
+
+    Parameters
+    ----------
+    name : str or callable
+        One of ``KERNELS`` or a function of two sets of examples.
+    gamma : float
+    degree : int
+    coef0 : float
+    """
+
+    name: str | Callable[[Any, Any], Any]
+    gamma: float
+    degree: int
+    coef0: float
+
+    def __call__(self, X: Any, Y: Any) -> FloatArray:
+        """The matrix of all ``k(x, y)``; X itself if it is precomputed."""
+        if self.name == "precomputed":
+            return np.asarray(X)
+        if callable(self.name):
+            return np.asarray(self.name(X, Y))
+        return kernel_matrix(X, Y, self.name, self.gamma, self.degree, self.coef0)
+
+    def training_matrix(self, X: Any) -> tuple[FloatArray, float]:
+        """The matrix of the training examples, and what was added to its diagonal.
+
+        It must be symmetric and positive semidefinite.  What no theorem says of the kernel is found
+        out, to the rounding of the matrix.  The sigmoid kernel hardly ever is: it gets what it
+        lacks, so that an example is a little more like itself than the kernel says.
+        """
+        with np.errstate(over="ignore", invalid="ignore"):
+            matrix = self(X, X)
+        if self._is_positive and np.isfinite(matrix).all():
+            return matrix, 0.0
+        n = X.shape[0]
+        if matrix.shape != (n, n) or matrix.dtype.kind not in "iuf":
+            raise ValueError(
+                f"kernel={self.name!r} must give a matrix of numbers of shape {(n, n)} for {n} "
+                f"examples, got shape {matrix.shape} of {matrix.dtype}"
+            )
+        if not np.isfinite(matrix).all():
+            raise ValueError(
+                f"kernel={self.name!r} must give finite numbers, got NaN or infinity: scale X, or "
+                "take other parameters of the kernel"
+            )
+        size = float(np.abs(matrix).max()) or 1.0
+        precision = float(np.finfo(np.result_type(matrix.dtype, np.float32)).eps)
+        away = float(np.abs(matrix - matrix.T).max())
+        if away > np.sqrt(precision) * size:
+            raise ValueError(
+                f"kernel={self.name!r} must be symmetric, got a matrix that differs from its "
+                f"transpose by up to {away:.3g}"
+            )
+        matrix = 0.5 * (matrix.astype(np.float64) + matrix.T)
+        try:
+            shift = 4 * n * precision * size * np.eye(n)
+            cholesky(matrix + shift, lower=True, overwrite_a=True, check_finite=False)
+        except LinAlgError:
+            least = float(eigvalsh(matrix, subset_by_index=[0, 0])[0])
+            if self.name == "sigmoid":
+                lack = -least + 4 * n * precision * size
+                warnings.warn(
+                    "kernel='sigmoid' is not positive semidefinite on the training examples: "
+                    f"{lack:.3g} is added to the diagonal of its matrix (kernel_shift_)",
+                    stacklevel=5,
+                )
+                return matrix + lack * np.eye(n), lack
+            raise ValueError(
+                f"kernel={self.name!r} must be positive semidefinite on the training examples, got "
+                f"a smallest eigenvalue of {least:.3g}: it may be 'rbf', 'poly' with coef0 >= 0, "
+                f"one with other parameters, or have {-least:.3g} added to its diagonal"
+            ) from None
+        return matrix, 0.0
+
+    @property
+    def _is_positive(self) -> bool:
+        """Whether the kernel is positive semidefinite whatever the examples are."""
+        if self.name == "poly":
+            return isinstance(self.degree, Integral) and self.degree >= 0 and self.coef0 >= 0
+        return self.name == "rbf"
+
+
+def gamma_value(gamma: Any, X: Any) -> float:
+    """``gamma``, or what 'scale' (``1/(d var X)``) and 'auto' (``1/d``) stand for."""
+    if isinstance(gamma, str) and gamma == "scale":
+        variance = _variance(X)
+        with np.errstate(over="ignore", divide="ignore"):
+            value = float(1.0 / (X.shape[1] * variance)) if variance > 0 else 1.0
+        if not 0 < value < np.inf:
+            raise ValueError(
+                f"gamma='scale' needs an X whose variance is a float64, got values up to "
+                f"{np.abs(X).max():.3g}: scale X, or give gamma a number"
+            )
+        return value
+    if isinstance(gamma, str) and gamma == "auto":
+        return 1.0 / X.shape[1]
+    if not (isinstance(gamma, Real) and 0 <= float(gamma) < np.inf):
+        raise ValueError(f"gamma must be 'scale', 'auto' or a number >= 0, got {gamma!r}")
+    return float(gamma)
+
+
+def _variance(X: Any) -> float:
+    """Of all entries, about their mean; infinite or subnormal where float64 ends."""
+    values = X.data if sp.issparse(X) else X
+    count = X.shape[0] * X.shape[1]
+    zeros = count - values.size  # that a sparse matrix does not store
+    lowest, highest = (
+        values.min(initial=0.0 if zeros else np.inf),
+        values.max(initial=0.0 if zeros else -np.inf),
+    )
+    if lowest == highest:
+        return 0.0
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+        mean = values.sum(dtype=np.float64) / count
+        squares = ((values - mean) ** 2).sum(dtype=np.float64) + zeros * mean**2
+    if not np.isfinite(squares):
+        return float(np.inf)
+    return max(float(squares / count), float(np.finfo(np.float64).smallest_subnormal))

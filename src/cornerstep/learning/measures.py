@@ -1,0 +1,68 @@
+"""What is measured of a trained model on data: scores, ranks, errors, margins, sizes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from cornerstep.core.types import FloatArray, IntArray
+from cornerstep.data.rows import Rows
+
+
+def is_structured(estimator: Any) -> bool:
+    """Whether labelings are sequences."""
+    return hasattr(estimator, "model")
+
+
+def top_k_errors(estimator: Any, X: Any, y: Any, most: int) -> list[float]:
+    """The error of the first k guesses for k = 1, ..., most."""
+    if is_structured(estimator):
+        return [1.0 - float(estimator.score(X, y))]
+    if isinstance(X, Rows):  # a block of scores at a time
+        hits = estimator.predict_top_k(X, most) == np.asarray(y)[:, None]
+        return [float(1.0 - hits[:, :k].any(axis=1).mean()) for k in range(1, most + 1)]
+    if most == 1:
+        return [float(np.mean(estimator.predict(X) != y))]
+    ranks = label_ranks(estimator, X, y)
+    first = float(np.mean(estimator.predict(X) != y))
+    return [first, *(float(np.mean(ranks >= k)) for k in range(2, most + 1))]
+
+
+def class_scores(estimator: Any, X: Any) -> FloatArray:
+    """One column of scores for each class."""
+    scores = np.asarray(estimator.decision_function(X))
+    return np.column_stack([-scores, scores]) if scores.ndim == 1 else scores
+
+
+def label_ranks(estimator: Any, X: Any, y: Any) -> IntArray:
+    """How many classes score more than the right one; of equal scores the first class wins."""
+    scores = class_scores(estimator, X)
+    order = np.argsort(-scores, axis=1, kind="stable")
+    labels = np.searchsorted(estimator.classes_, y)
+    return (order == labels[:, None]).argmax(axis=1)
+
+
+def support_size(estimator: Any) -> tuple[str, int]:
+    """What carries the model, and how much of it there is."""
+    if hasattr(estimator, "support_"):
+        return "support vectors", int(estimator.support_.size)
+    if hasattr(estimator, "estimators_"):
+        lists = estimator.estimators_
+        nested = lists and isinstance(lists[0], list)
+        return "trees", sum(map(len, lists)) if nested else len(lists)
+    if is_structured(estimator):
+        return "weights", int(np.count_nonzero(estimator.coef_))
+    if estimator.dual_coef_ is None:
+        return "weights", int(np.count_nonzero(estimator.coef_))
+    return "support examples", int(np.count_nonzero(abs(estimator.dual_coef_).sum(axis=1)))
+
+
+def margins(estimator: Any, X: Any, y: Any) -> FloatArray:
+    """The score of the right class minus the best of the others; halved for two classes."""
+    scores = class_scores(estimator, X)
+    at, labels = np.arange(len(y)), np.searchsorted(estimator.classes_, y)
+    own = scores[at, labels]
+    others = scores.copy()
+    others[at, labels] = -np.inf
+    return (own - others.max(axis=1)) / (2.0 if scores.shape[1] == 2 else 1.0)

@@ -1,0 +1,1 @@
+"""Multi-class SVMs: every max-dot-over-simplex loss, its envelopes, linear and with kernels."""

@@ -1,0 +1,197 @@
+"""``MulticlassSVC`` on arrays of other libraries: torch tensors, on a GPU or not, and their like.
+
+What goes in stays on its device, and what comes out is of the same library, whether or not
+scikit-learn's ``array_api_dispatch`` is on.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from cornerstep.data.arrays import (
+    csr_tensor,
+    from_numpy,
+    is_foreign,
+    is_torch,
+    namespace,
+    on_gpu,
+    to_numpy,
+)
+from cornerstep.learning.targets import classes_and_labels, example_weights
+from cornerstep.multiclass.arrays.rows import ArrayExamples, ArrayProblem, ArrayRows
+from cornerstep.multiclass.parameters import given_loss
+
+_CHUNK = 2**22  # entries whose finiteness is checked at a time
+SOLVERS = ("envelope", "fw-corrective", "fw", "fw-open-loop", "projected-gradient")
+
+
+def pose(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[ArrayProblem, Any, Any]:
+    """The problem, which examples have a part in it, and X; see ``MulticlassSVC._pose``."""
+    kind = type(X).__module__.split(".")[0]
+    if model.kernel != "linear":
+        raise ValueError(f"kernel must be 'linear' for arrays of {kind}, got {model.kernel!r}")
+    if model.warm_start:
+        raise ValueError(f"warm_start must be False for arrays of {kind}")
+    if model.solver not in ("auto", *SOLVERS):
+        raise ValueError(
+            f"solver must be one of auto, {', '.join(SOLVERS)} for arrays of {kind}, "
+            f"got {model.solver!r}"
+        )
+    X = _checked(X)
+    n = X.shape[0]
+    model.n_features_in_ = X.shape[1]
+    model.__dict__.pop("feature_names_in_", None)
+    shape = np.shape(y) if not hasattr(y, "shape") else tuple(y.shape)
+    if shape != (n,):
+        raise ValueError(f"y must have one label for each of the {n} rows of X, got shape {shape}")
+    if is_foreign(y):
+        xp = namespace(y)
+        model.classes_, inverse = xp.unique_inverse(y)
+        labels = to_numpy(inverse)
+        classes_and_labels(to_numpy(model.classes_))  # says what is wrong with them
+    else:
+        model.classes_, labels = classes_and_labels(np.asarray(y))
+    if sample_weight is not None and is_foreign(sample_weight):
+        sample_weight = to_numpy(sample_weight)
+    numbers = to_numpy(model.classes_)
+    weights = example_weights(labels, labels, numbers, sample_weight, model.class_weight)
+    if not (weights > 0).any():
+        raise ValueError("sample_weight times class_weight must be positive for some example")
+    used = weights > 0
+    xp = namespace(X)
+    rows = X if used.all() else xp.take(X, from_numpy(np.flatnonzero(used), X), axis=0)
+    problem = ArrayProblem(
+        ArrayExamples(rows, float(model.intercept_scaling) if model.fit_intercept else 0.0),
+        from_numpy(labels[used].astype(np.int64), X),
+        model.classes_.shape[0],
+        given_loss(model, n).rows(used),
+        from_numpy(model.C * weights[used], X),
+        model.smoothing,
+    )
+    return problem, used, X
+
+
+def _checked(X: Any) -> Any:
+    """X as a matrix of finite floating-point numbers."""
+    xp = namespace(X)
+    if is_torch(X):
+        X = X.detach()
+        if str(X.layout) != "torch.strided":
+            raise ValueError(
+                f"X must be a dense tensor, got one of layout {X.layout}; "
+                "sparse examples are taken as SciPy's CSR arrays"
+            )
+        if X.device.type == "meta":
+            raise ValueError("X must hold numbers, got a tensor on the device 'meta'")
+    if len(X.shape) != 2:
+        raise ValueError(f"X must be a matrix, one row an example, got shape {tuple(X.shape)}")
+    if 0 in X.shape:
+        raise ValueError(f"X must have rows and features, got shape {tuple(X.shape)}")
+    if xp.isdtype(X.dtype, ("bool", "integral")):
+        X = xp.astype(X, xp.float64)
+    elif not xp.isdtype(X.dtype, "real floating") or xp.finfo(X.dtype).bits < 16:
+        raise ValueError(f"X must be of float64, float32, bfloat16 or float16, got {X.dtype}")
+    if is_torch(X):
+        X = X.contiguous()
+    step = max(1, _CHUNK // X.shape[1])
+    for start in range(0, X.shape[0], step):
+        if not bool(xp.all(xp.isfinite(X[start : min(start + step, X.shape[0]), :]))):
+            raise ValueError("X must be finite, got NaN or infinity")
+    return X
+
+
+def solver_of(problem: ArrayProblem, name: str) -> Any:
+    """The solver of that name; plain Frank-Wolfe on a GPU runs as one graph an iteration."""
+    from cornerstep.multiclass.solvers.batch import BatchDescent
+    from cornerstep.multiclass.solvers.corrective import RULE, CorrectiveDescent
+    from cornerstep.multiclass.solvers.envelope import NAME, EnvelopeDescent
+
+    rows = ArrayRows(problem)
+    if name == NAME:
+        return EnvelopeDescent(rows, problem)
+    if name == RULE:
+        return CorrectiveDescent(rows)
+    if on_gpu(problem.examples.data) and name.startswith("fw") and not problem.smoothing:
+        from cornerstep.multiclass.arrays.cuda_graph import GraphDescent
+
+        return GraphDescent(rows, name)
+    return BatchDescent(rows, name)
+
+
+def read_machine(model: Any, weights: Any) -> None:
+    """``coef_`` and ``intercept_`` of W."""
+    xp = namespace(weights)
+    if model.classes_.shape[0] == 2:
+        weights = weights[1:, :] - weights[:1, :]
+    if model.fit_intercept:
+        model.coef_ = xp.asarray(weights[:, :-1], copy=True)
+        model.intercept_ = weights[:, -1] * float(model.intercept_scaling)
+    else:
+        model.coef_ = weights
+        model.intercept_ = xp.zeros(weights.shape[0], dtype=xp.float64, device=weights.device)
+
+
+def spread(coefficients: Any, used: Any) -> Any:
+    """Dual coefficients with a row for every example."""
+    if coefficients is None or used.all():
+        return coefficients
+    xp = namespace(coefficients)
+    if is_torch(coefficients) and coefficients.is_sparse_csr:
+        counts = coefficients.crow_indices().diff()
+        spread_out = counts.new_zeros(used.size)
+        spread_out[from_numpy(used, counts)] = counts
+        columns, values = coefficients.col_indices(), coefficients.values()
+        return csr_tensor(spread_out, columns, values, (used.size, coefficients.shape[1]))
+    full = xp.zeros((1, coefficients.shape[1]), dtype=xp.float64, device=coefficients.device)
+    places = np.where(used, np.cumsum(used), 0)  # row 0 is the empty one
+    return xp.take(xp.concat([full, coefficients]), from_numpy(places, coefficients), axis=0)
+
+
+def scores(model: Any, X: Any) -> Any:
+    """One column per class (one in all for two classes)."""
+    if not is_foreign(X) or namespace(X) is not namespace(model.coef_):
+        kind = type(model.coef_).__module__.split(".")[0]
+        raise ValueError(
+            f"X must be an array of {kind}, as the one that the model was fitted to, "
+            f"got {type(X).__module__.split('.')[0]}"
+        )
+    xp = namespace(X)
+    X = _checked(X)
+    if X.shape[1] != model.n_features_in_:
+        raise ValueError(
+            f"X has {X.shape[1]} features, but MulticlassSVC is expecting "
+            f"{model.n_features_in_} features as input"
+        )
+    wide = xp.float64 if X.dtype == xp.float64 else xp.float32
+    weights = xp.astype(model.coef_, wide)
+    rows = xp.astype(X, wide, copy=False)
+    return rows @ xp.permute_dims(weights, (1, 0)) + xp.astype(model.intercept_, wide)[None, :]
+
+
+def labels_at(model: Any, columns: Any) -> Any:
+    """The classes with these numbers."""
+    if not is_foreign(model.classes_):
+        return model.classes_[to_numpy(columns)]
+    xp = namespace(model.classes_)
+    if model.classes_.device != columns.device:
+        columns = from_numpy(to_numpy(columns), model.classes_)
+    flat = xp.take(model.classes_, xp.reshape(columns, (-1,)), axis=0)
+    return xp.reshape(flat, columns.shape)
+
+
+def with_first(model: Any, values: Any) -> Any:
+    """Scores with a column per class also for two classes, whose first is 0."""
+    xp = namespace(values)
+    if model.classes_.shape[0] > 2:
+        return values
+    return xp.concat([xp.zeros_like(values), values], axis=1)
+
+
+def top_columns(values: Any, k: int) -> Any:
+    """The numbers of the k largest entries of each row, best first."""
+    xp = namespace(values)
+    if k == 1:
+        return xp.argmax(values, axis=1)[:, None]
+    return xp.argsort(values, axis=1, descending=True, stable=True)[:, :k]

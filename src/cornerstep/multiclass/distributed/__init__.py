@@ -1,0 +1,1 @@
+"""The multi-class SVM on rows that are not in memory: on disk, or on a cluster."""

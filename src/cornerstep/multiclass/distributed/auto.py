@@ -1,0 +1,121 @@
+"""The default on partitions: block rounds, and the fully corrective method where those get slow.
+
+Block rounds are the quicker by far while an example moves its own scores much less than all others
+do (small C, many features).  Otherwise the blocks of a round overrule each other, and what they
+gain becomes small long before the gap is.  The corrective method is indifferent to that and needs
+some dozen passes more to get anywhere: it starts at the dual point that the rounds have reached.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from cornerstep.multiclass.distributed.partitions import SpreadProblem
+from cornerstep.multiclass.distributed.solvers import SpreadAscent
+from cornerstep.multiclass.solvers.corrective import CorrectiveDescent
+from cornerstep.multiclass.solvers.passes import DualState
+from cornerstep.optimiser.loop import Look, Move
+
+_LEAST = 12  # block rounds
+_WINDOW = 6  # rounds that the pace is taken from
+_TINY = 1e-300  # instead of a gap of 0
+_PATIENCE = 60  # block rounds to go, at that pace, before the other method takes over
+
+
+class SpreadAuto:
+    """Both methods, one after the other, for the loop.
+
+    Parameters
+    ----------
+    problem : SpreadProblem
+        Without smoothing: the corrective method would have to keep dual points of all vertices.
+    rng : numpy Generator
+    target : float
+        The relative gap to reach.
+    """
+
+    monotone = True
+
+    def __init__(self, problem: SpreadProblem, rng: np.random.Generator, target: float) -> None:
+        self.problem, self.crew, self.target = problem, problem.crew, target
+        self._block = SpreadAscent(problem, rng)
+        self._corrective: CorrectiveDescent | None = None
+        self._gaps: list[float] = []
+        self._value = math.inf
+
+    @property
+    def _current(self) -> Any:
+        return self._corrective or self._block
+
+    @property
+    def extra_columns(self) -> tuple[str, ...]:
+        """Of the trace."""
+        return self._block.extra_columns
+
+    @property
+    def note(self) -> str:
+        """For the live display."""
+        return self._block.note
+
+    @property
+    def point(self) -> Any:
+        return self._current.point
+
+    def coefficients(self) -> Any:
+        """``s_i alpha_i`` of the dual points, where they can be brought together."""
+        return self._current.coefficients()
+
+    def weights_image(self) -> Any:
+        """The image of the point to return."""
+        return self._current.weights_image()
+
+    def snapshot(self) -> dict[str, Any] | None:
+        """The state of the method at work, as arrays by name."""
+        arrays = self._current.snapshot()
+        if arrays is not None:
+            arrays["corrective"] = np.array(self._corrective is not None)
+        return arrays
+
+    def resume(self, arrays: dict[str, Any]) -> None:
+        """Go on from a snapshot."""
+        if not arrays.get("corrective", False):  # one machine's block ascent does not say
+            self._block.resume(arrays)
+            return
+        self._corrective = CorrectiveDescent(self._block.rows)
+        self._corrective.resume(arrays)
+
+    def look(self) -> Look:
+        look = self._seen(self._current.look())
+        self._gaps.append(look.gap)
+        self._value = look.value
+        return look
+
+    def _seen(self, look: Look) -> Look:
+        """A look with the columns of the trace."""
+        dual, *others = look.extra
+        return look._replace(extra=(dual, *others[1:]) if self._corrective else look.extra)
+
+    def _is_slow(self) -> bool:
+        gap, allowed = self._gaps[-1], max(self.target * self._value, _TINY)
+        if len(self._gaps) <= _LEAST or gap <= allowed:
+            return False
+        pace = math.log(max(self._gaps[-1 - _WINDOW], _TINY) / gap) / _WINDOW
+        return math.log(gap / allowed) > pace * _PATIENCE
+
+    def move(self) -> Move:
+        if self._corrective or not self._is_slow():
+            return self._current.move()
+        rows = self._block.rows
+        point, value = self._block.best_image, self._block.best_value
+        self._corrective = CorrectiveDescent(rows, rows.state(*self._block.held()))
+        self._corrective.know(self._corrective.state._replace(image=point), value)
+        return Move(0.0, "corrective")
+
+    def certify(self, point: Any) -> Look:
+        """Of the method at work."""
+        if self._corrective and not isinstance(point, DualState):  # found before it took over
+            point = self._corrective.state._replace(image=point)
+        return self._seen(self._current.certify(point))

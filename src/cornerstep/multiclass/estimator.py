@@ -1,0 +1,358 @@
+"""``MulticlassSVC``: the certified multi-class SVM as a scikit-learn classifier."""
+
+from __future__ import annotations
+
+import warnings
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import validate_data
+
+from cornerstep.data.arrays import device_errors, is_foreign
+from cornerstep.data.rows import as_rows, is_dask
+from cornerstep.learning.display import ClassifierDisplay
+from cornerstep.learning.fitting import whole_fit
+from cornerstep.learning.kernel_functions import Kernel, gamma_value
+from cornerstep.learning.targets import classes_and_labels, example_weights
+from cornerstep.multiclass.arrays.rows import ArrayProblem
+from cornerstep.multiclass.examples import Examples, KernelExamples, with_constant
+from cornerstep.multiclass.losses import Loss
+from cornerstep.multiclass.parameters import (
+    check_parameters,
+    given_loss,
+    threads,
+)
+from cornerstep.multiclass.prediction import MulticlassScores
+from cornerstep.multiclass.problem import MulticlassProblem
+from cornerstep.multiclass.training import Problem, train
+from cornerstep.optimiser.loop import Outcome
+
+
+class MulticlassSVC(MulticlassScores, ClassifierDisplay, ClassifierMixin, BaseEstimator):
+    """``min over W of  1/2 |W|² + C sum_i weight_i Phi(W'x_i; y_i)``, with a certificate.
+
+    Phi is a max-dot-over-simplex loss (see :mod:`cornerstep.multiclass.losses`).  After ``fit`` the
+    optimum of the objective is known to lie between ``dual_objective_`` and ``objective_``.
+
+    Parameters
+    ----------
+    loss : str or Loss, default='max-hinge'
+        'max-hinge' (Crammer-Singer), 'cost-sensitive', 'top-k', 'usunier', 'weighted-top-k',
+        'weighted-usunier', or an object of :mod:`cornerstep.multiclass.losses`.
+    k : int, default=5
+        For 'top-k' and 'usunier'; less than the number of classes.
+    rho : array of shape (K,), optional
+        For the weighted losses: decreasing weights of the sorted margins, used as given.
+    costs : array of shape (m, m) or (n, m), optional
+        For 'cost-sensitive': a row per class (in the order of ``classes_``) or per example.
+    C : float, default=1
+        Weight of the losses.
+    smoothing : float, default=0
+        mu > 0 replaces Phi by its Moreau envelope Phi_mu.
+    kernel : str or callable, default='linear'
+        'linear', 'rbf', 'poly', 'sigmoid', 'precomputed' or a function: one joint machine for all
+        classes.  Those that need not be positive semidefinite are checked on the training examples.
+    gamma, degree, coef0
+        Of the kernel, as in :class:`sklearn.svm.SVC`.
+    solver : str, default='auto'
+        'block' (what 'auto' means, but for torch tensors and their like), 'envelope' (what it
+        means for these) and 'fw-corrective', which need few passes over all examples, or the plain
+        methods 'fw', 'fw-open-loop' and 'projected-gradient'.  'envelope' needs a linear kernel.
+    tol : float, default=1e-3
+        Relative duality gap: stop when ``objective - dual_objective <= tol * objective``.
+    max_iter : int, default=1000
+        Rounds of 'block', iterations of the others.
+    time_limit : float, optional
+        Seconds.
+    fit_intercept : bool, default=True
+        Add a constant feature ``intercept_scaling`` to every example.  Its weights are regularised
+        like all others; a larger scaling regularises them less.  With a kernel the constant
+        ``intercept_scaling²`` is added to it.
+    intercept_scaling : float, default=1
+    class_weight : dict or 'balanced', optional
+    warm_start : bool, default=False
+        Start from the dual points of the last fit if labels and loss are the same.  Methods that
+        do not keep them start from their weights, if all but C is the same.  Only with it is the
+        dual state kept after a fit.
+    checkpoint : str or path, optional
+        A file to which the state of training is written every minute, and at the end.  If it is
+        there when ``fit`` starts, training goes on from it; it must have been written for the same
+        examples in the same order, labels, weights, loss, C and solver (a digest tells).
+    n_jobs : int, optional
+        Threads for the matrix products; None leaves the setting of the environment, -1 takes all
+        cores.
+    random_state : int, RandomState or None
+        For the order of the sweeps of 'block'.
+    verbose : {0, 1, 2}, default=0
+
+    Attributes
+    ----------
+    classes_ : array of shape (m,)
+    coef_ : array of shape (m, d), or (1, d) for two classes
+        Weights of the score of each class (their difference for two classes).  Linear kernel only.
+    intercept_ : array of shape (m,) or (1,)
+    dual_coef_ : CSR array of shape (n, m), or CSR tensor
+        Attains ``dual_objective_``, or more with 'envelope' and smoothing; ``X' dual_coef_`` is
+        near W.  After 'envelope' and 'fw-corrective' it is made when it is first asked for, of the
+        data, which the model refers to until then; so it is when the model is saved, copied or
+        pickled.  None where the points are neither kept nor can be found again: after the plain
+        methods without smoothing, after these two from a checkpoint, and where rows are spread over
+        a cluster or streamed, if a plain method's last step was not its best, if they would take
+        more than 2 GiB, or if a worker died after the last round.
+    support_ : array of int
+        The training examples that the machine is made of.  Other kernels than 'linear' only.
+    kernel_shift_ : float
+        What was added to the diagonal of the kernel matrix of the training examples: not 0 where
+        the kernel 'sigmoid' is not positive semidefinite.  Other kernels than 'linear' only.
+    objective_, dual_objective_, gap_, relative_gap_ : float
+        The certificate, recomputed at the end from the data in float64.
+    status_ : Status
+        Why training stopped.
+    n_iter_ : int
+    trace_ : Trace
+    n_features_in_, feature_names_in_
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from cornerstep import MulticlassSVC
+    >>> X, y = load_iris(return_X_y=True)
+    >>> clf = MulticlassSVC(random_state=0).fit(X, y)
+    >>> clf.status_.value, clf.relative_gap_ <= 1e-3, round(clf.objective_, 1)
+    ('solved', True, 20.0)
+    """
+
+    _state: tuple[Any, ...] | None = None  # of the last fit, for a warm start
+    _dual_coef: Any
+
+    def __init__(
+        self,
+        loss: str | Loss = "max-hinge",
+        *,
+        k: int = 5,
+        rho: npt.ArrayLike | None = None,
+        costs: npt.ArrayLike | None = None,
+        C: float = 1.0,
+        smoothing: float = 0.0,
+        kernel: Any = "linear",
+        gamma: str | float = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        solver: str = "auto",
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        time_limit: float | None = None,
+        fit_intercept: bool = True,
+        intercept_scaling: float = 1.0,
+        class_weight: Any = None,
+        warm_start: bool = False,
+        checkpoint: Any = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.loss = loss
+        self.k = k
+        self.rho = rho
+        self.costs = costs
+        self.C = C
+        self.smoothing = smoothing
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.time_limit = time_limit
+        self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
+        self.class_weight = class_weight
+        self.warm_start = warm_start
+        self.checkpoint = checkpoint
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self.kernel != "precomputed"
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        return tags
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> MulticlassSVC:
+        """Train on examples X with labels y.
+
+        Parameters
+        ----------
+        X : array or CSR matrix of shape (n, d), or a kernel matrix (n, n) if precomputed
+            A memory-mapped array, or what :func:`cornerstep.data.rows.open_rows` returned, is read
+            in blocks of rows and never copied as a whole.
+        y : array of shape (n,)
+            May be left out where X has labels of its own: ``open_rows`` with a target.
+        sample_weight : array of shape (n,), optional
+
+        Returns
+        -------
+        self
+        """
+        check_parameters(self)
+        with whole_fit(self), device_errors(X), threads(self.n_jobs):
+            problem, used, X = self._pose(X, y, sample_weight)
+            solver, outcome, coefficients = train(self, problem)
+            self._read_off(outcome)
+            later = partial(_of_all, coefficients, used)
+            self._dual_coef = later if callable(coefficients) else later()
+            self._read_machine(problem, solver, used, X)
+        self._warn()
+        return self
+
+    def _pose(self, X: Any, y: Any, sample_weight: Any) -> tuple[Problem, Any, Any]:
+        """The problem, which examples have a part in it, and X as checked: by the kind of X."""
+        if is_foreign(X):
+            from cornerstep.multiclass.arrays.posing import pose
+
+            return pose(self, X, y, sample_weight)
+        rows = as_rows(X)
+        if rows is not None and (self.kernel == "linear" or rows is X):
+            from cornerstep.multiclass.distributed.posing import pose_streamed
+
+            return pose_streamed(self, rows, y, sample_weight)
+        if is_dask(X):
+            from cornerstep.multiclass.distributed.dask_posing import pose as pose_on_cluster
+
+            return pose_on_cluster(self, X, y, sample_weight)
+        return self._pose_arrays(X, y, sample_weight)
+
+    def _pose_arrays(
+        self, X: Any, y: Any, sample_weight: Any
+    ) -> tuple[MulticlassProblem, Any, Any]:
+        X, y = validate_data(
+            self,
+            X,
+            y,
+            accept_sparse=self._accepts(self.kernel),
+            dtype=[np.float64, np.float32],
+            order="C",
+        )
+        self.classes_, labels = classes_and_labels(y)
+        weights = example_weights(X, labels, self.classes_, sample_weight, self.class_weight)
+        if not (weights > 0).any():
+            raise ValueError("sample_weight times class_weight must be positive for some example")
+        used = weights > 0
+        problem = MulticlassProblem(
+            self._examples(X, used),
+            labels[used],
+            self.classes_.shape[0],
+            given_loss(self, labels.size).rows(used),
+            self.C * weights[used],
+            self.smoothing,
+            self.intercept_scaling if self.fit_intercept else 0.0,
+        )
+        return problem, used, X
+
+    def _examples(self, X: Any, used: Any) -> Examples | KernelExamples:
+        rows = X if used.all() else X[used]
+        if self.kernel == "linear":
+            if self.fit_intercept:
+                rows = with_constant(rows, self.intercept_scaling)
+            return Examples(rows, sweeps=self.solver in ("auto", "block"))
+        gamma = 1.0
+        if self.kernel == "precomputed":
+            if X.shape[0] != X.shape[1]:
+                raise ValueError(f"X must be a square kernel matrix, got shape {X.shape}")
+            rows = X[np.ix_(used, used)]
+        elif not callable(self.kernel):
+            gamma = gamma_value(self.gamma, X)
+        self._kernel_fit = self.kernel, gamma, self.degree, self.coef0
+        self._constant_fit = self._constant()
+        matrix, self.kernel_shift_ = Kernel(*self._kernel_fit).training_matrix(rows)
+        return KernelExamples(matrix + self._constant_fit)
+
+    @property
+    def dual_coef_(self) -> Any:
+        """Dual coefficients: see the attributes of the class."""
+        if "_dual_coef" not in self.__dict__:
+            raise AttributeError("dual_coef_ is there after fit")
+        if callable(self._dual_coef):
+            self._dual_coef = self._dual_coef()
+        return self._dual_coef
+
+    @dual_coef_.setter
+    def dual_coef_(self, value: Any) -> None:
+        self._dual_coef = value
+
+    def __getstate__(self) -> Any:
+        if "_dual_coef" in self.__dict__:
+            self._dual_coef = self.dual_coef_  # a copy elsewhere would have to take the data along
+        return super().__getstate__()
+
+    def _read_off(self, outcome: Outcome) -> None:
+        self.objective_ = outcome.look.value
+        # not the best bound seen on the way: sweeps may have read rounded data
+        self.dual_objective_ = outcome.look.bound
+        self.gap_ = outcome.look.gap
+        self.relative_gap_ = self.gap_ / self.objective_ if self.objective_ > 0 else 0.0
+        self.status_ = outcome.status
+        self.n_iter_ = outcome.n_iter
+        self.trace_ = outcome.trace
+
+    def _read_machine(self, problem: Problem, solver: Any, used: Any, X: Any) -> None:
+        """What scores new examples: weights, or support rows and their coefficients."""
+        for name in ("coef_", "intercept_", "support_", "_support_rows", "_machine"):
+            self.__dict__.pop(name, None)  # of an earlier fit with another kernel
+        if self.kernel == "linear":
+            for name in ("kernel_shift_", "_kernel_fit", "_constant_fit"):
+                self.__dict__.pop(name, None)
+        weights = problem.examples.weights(solver.weights_image())
+        if weights is None:
+            machine = sp.csr_array(solver.weights_coefficients())
+            support = np.flatnonzero(abs(machine).sum(axis=1))
+            self.support_ = np.flatnonzero(used)[support]
+            self._machine = machine[support]
+            self._support_rows = None if self.kernel == "precomputed" else X[self.support_]
+            return
+        if isinstance(problem, ArrayProblem):
+            from cornerstep.multiclass.arrays.posing import read_machine
+
+            read_machine(self, weights)
+            return
+        if self.classes_.shape[0] == 2:
+            weights = weights[1:] - weights[:1]
+        self.intercept_ = (
+            weights[:, -1] * self.intercept_scaling
+            if self.fit_intercept
+            else np.zeros(weights.shape[0])
+        )
+        self.coef_ = np.ascontiguousarray(weights[:, :-1] if self.fit_intercept else weights)
+
+    def _warn(self) -> None:
+        if self.status_.is_short:
+            warnings.warn(
+                f"MulticlassSVC stopped at a relative gap of {self.relative_gap_:.1e}, above "
+                f"tol={self.tol:g}: {self.status_.message}",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+
+def _of_all(coefficients: Any, used: Any) -> Any:
+    """Dual coefficients, given or to be made, with a row for every example."""
+    if callable(coefficients):
+        coefficients = coefficients()
+    if coefficients is None:
+        return None
+    if is_foreign(coefficients):
+        from cornerstep.multiclass.arrays.posing import spread
+
+        return spread(coefficients, used)
+    coefficients = sp.csr_array(coefficients)
+    if used.all():
+        return coefficients
+    places = np.flatnonzero(used), np.arange(used.sum())
+    return sp.csr_array((np.ones(used.sum()), places), (used.size, used.sum())) @ coefficients

@@ -1,0 +1,377 @@
+"""Losses of the form "max dot over simplex": ``Phi(s; y) = max over beta in B of <beta, z>``.
+
+For scores s over m classes, a label y and costs Delta >= 0 with ``Delta_y = 0`` (by default 1 for
+every other class), ``z_j = s_j - s_y + Delta_j``, so ``z_y = 0``.  With z sorted downwards and
+weights ``rho_1 >= ... >= rho_K >= 0`` there are two families:
+
+- *each*:  ``sum_j rho_j max(0, z_(j))``   (Usunier; max hinge is ``rho = (1,)``),
+- *whole*: ``max(0, sum_j rho_j z_(j))``   (top-k).
+
+The dual point of an example is ``alpha = (1'beta) e_y - beta``, which is minus a subgradient.  All
+methods take one vector of scores with an int label, or a matrix with a vector of labels.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from cornerstep.core.types import FloatArray, IntArray
+
+
+class Loss:
+    """``max over beta in B of <beta, z>`` with B given by weights ``rho`` and a family.
+
+    Parameters
+    ----------
+    rho : array of shape (K,)
+        Decreasing non-negative weights, used as given; entries beyond K are 0, and K must be less
+        than the number of classes.
+    costs : array of shape (m, m) or (n, m), optional
+        ``costs[y]`` is Delta for label y, or ``costs[i]`` for example i if ``per_example``.
+    per_example : bool
+        Which of the two the rows of ``costs`` are.
+    """
+
+    whole: ClassVar[bool] = False
+
+    def __init__(
+        self, rho: npt.ArrayLike, costs: npt.ArrayLike | None = None, *, per_example: bool = False
+    ) -> None:
+        self.rho: FloatArray = np.atleast_1d(np.asarray(rho, dtype=np.float64))
+        valid = self.rho.ndim == 1 and self.rho.size > 0 and np.isfinite(self.rho).all()
+        if not (valid and (np.diff(self.rho) <= 0).all() and self.rho[-1] >= 0 < self.rho[0]):
+            raise ValueError(
+                f"rho must be a decreasing sequence of numbers >= 0, the first > 0, got {rho!r}"
+            )
+        self.rho = self.rho[: np.count_nonzero(self.rho)]
+        self.costs: FloatArray | None = None if costs is None else _checked_costs(costs)
+        self.per_example = per_example
+
+    @property
+    def family(self) -> bool | None:
+        """Whether the loss is of the *whole* family; None with one weight: the two are one then."""
+        return None if self.rho.size == 1 else self.whole
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(rho={np.array2string(self.rho, precision=3)})"
+
+    def check(self, n_classes: int, n_examples: int | None = None) -> None:
+        """Say what is wrong if the loss does not fit the number of classes (and examples)."""
+        if self.rho.size >= n_classes:
+            raise ValueError(
+                f"the loss weighs {self.rho.size} classes, which must be less than the number of "
+                f"classes, {n_classes}: give a smaller k or a shorter rho"
+            )
+        if self.costs is None:
+            return
+        rows = n_examples if self.per_example else n_classes
+        if self.costs.shape[1] != n_classes or rows not in (None, self.costs.shape[0]):
+            raise ValueError(
+                f"costs must have shape ({n_classes}, {n_classes}), or with per_example one row "
+                f"per example and {n_classes} columns; got {self.costs.shape}"
+                + ("" if n_examples is None else f" for {n_examples} examples")
+            )
+
+    def rows(self, block: Any) -> Loss:
+        """The loss for some of the examples: itself, unless costs are per example."""
+        if self.costs is None or not self.per_example:
+            return self
+        part = copy.copy(self)
+        part.costs = self.costs[block]
+        return part
+
+    def deltas(self, labels: IntArray, n_classes: int) -> FloatArray:
+        """Delta of each example, one row each."""
+        if self.costs is None:
+            out = np.ones((labels.size, n_classes))
+        else:
+            out = self.costs.copy() if self.per_example else self.costs[labels]
+        out[np.arange(labels.size), labels] = 0.0
+        return out
+
+    def largest_deltas(self, labels: IntArray) -> FloatArray:
+        """The largest ``|Delta_j|`` of each example."""
+        if self.costs is None:
+            return np.ones(labels.size)
+        largest = np.abs(self.costs).max(axis=1)
+        return largest if self.per_example else largest[labels]
+
+    def value(self, scores: npt.ArrayLike, y: Any) -> Any:
+        """``Phi(s; y)``: a float, or one for each row."""
+        return _batched(self._values, scores, y)
+
+    def subgradient(self, scores: npt.ArrayLike, y: Any) -> FloatArray:
+        """``beta - (1'beta) e_y`` at a maximiser beta."""
+        return _batched(self._subgradients, scores, y)
+
+    def conjugate(self, gradient: npt.ArrayLike, y: Any, tol: float = 1e-9) -> Any:
+        """``Phi*(g) = -<Delta, beta>`` where ``g = beta - (1'beta) e_y``; infinity outside.
+
+        The domain is widened by ``tol`` times the sum of rho, for rounding.
+        """
+        return _batched(lambda g, labels: self._conjugates(g, labels, tol), gradient, y)
+
+    def envelope(self, scores: npt.ArrayLike, y: Any, smoothing: float) -> Any:
+        """``Phi_mu(s) = max over beta of <beta, z> - mu/2 |alpha|²``, with mu = ``smoothing``."""
+        return _batched(lambda s, labels: self._envelopes(s, labels, smoothing)[0], scores, y)
+
+    def dual_point(self, scores: npt.ArrayLike, y: Any, smoothing: float) -> FloatArray:
+        """The alpha that attains the envelope: minus its gradient, ``project(-(s + Delta)/mu)``."""
+        return _batched(lambda s, labels: self._envelopes(s, labels, smoothing)[1], scores, y)
+
+    def project(self, point: npt.ArrayLike, y: Any) -> FloatArray:
+        """The nearest dual point ``alpha = (1'beta) e_y - beta`` with beta in B."""
+        return _batched(self._projections, point, y)
+
+    def _margins(self, scores: FloatArray, labels: IntArray) -> FloatArray:
+        own = scores[np.arange(labels.size), labels]
+        return scores - own[:, None] + self.deltas(labels, scores.shape[1])
+
+    def _top(self, z: FloatArray) -> tuple[IntArray, FloatArray]:
+        """Positions and values of the K largest entries of each row, largest first."""
+        count = self.rho.size
+        if count == 1:
+            top = z.argmax(axis=1)[:, None]
+        else:
+            top = np.argpartition(-z, count - 1, axis=1)[:, :count]
+            order = np.take_along_axis(-z, top, axis=1).argsort(axis=1, kind="stable")
+            top = np.take_along_axis(top, order, axis=1)
+        return top, np.take_along_axis(z, top, axis=1)
+
+    def _weights(self, largest: FloatArray) -> FloatArray:
+        """Which rho a row's largest margins earn."""
+        if self.whole:
+            return np.where((largest @ self.rho > 0)[:, None], self.rho, 0.0)
+        return np.where(largest > 0, self.rho, 0.0)
+
+    def _values(self, scores: FloatArray, labels: IntArray) -> FloatArray:
+        self.check(scores.shape[1], labels.size)
+        return self.of_margins(self._margins(scores, labels), labels)
+
+    def of_margins(self, z: FloatArray, labels: IntArray, smoothing: float = 0.0) -> FloatArray:
+        """``Phi``, or its envelope, of each row of margins ``z = s - s_y + Delta``."""
+        if smoothing:
+            return self._envelopes_of(z, labels, smoothing)[0]
+        _, largest = self._top(z)
+        return (self._weights(largest) * largest).sum(axis=1)
+
+    def sizes_of_margins(self, z: FloatArray, smoothing: float = 0.0) -> FloatArray:
+        """What :meth:`of_margins` sums up, without signs: of what size its rounding is.
+
+        Sums of a *whole* loss that are clearly below 0 are not rounded to anything else.
+        """
+        _, largest = self._top(z)
+        sizes = np.abs(largest) @ self.rho
+        if self.whole:
+            sizes = np.where(largest @ self.rho > -1e-12 * sizes, sizes, 0.0)
+        else:
+            sizes = np.maximum(largest, 0.0) @ self.rho
+        return np.where(sizes > 0, sizes + smoothing * self.rho.sum() ** 2, 0.0)
+
+    def _subgradients(self, scores: FloatArray, labels: IntArray) -> FloatArray:
+        self.check(scores.shape[1], labels.size)
+        top, largest = self._top(self._margins(scores, labels))
+        weights = self._weights(largest)
+        out = np.zeros_like(scores)
+        np.put_along_axis(out, top, weights, axis=1)
+        out[np.arange(labels.size), labels] -= weights.sum(axis=1)
+        return out
+
+    def _conjugates(self, gradients: FloatArray, labels: IntArray, tol: float) -> FloatArray:
+        m = gradients.shape[1]
+        self.check(m, labels.size)
+        at = np.arange(labels.size)
+        delta = self.deltas(labels, m)
+        value = -(delta * gradients).sum(axis=1)
+        beta = gradients.copy()
+        beta[at, labels] = 0.0
+        slack = tol * self.rho.sum()
+        inside = (beta >= -slack).all(axis=1) & (np.abs(gradients.sum(axis=1)) <= slack)
+        tops = -np.sort(-beta, axis=1)[:, : m - 1].cumsum(axis=1)  # of k = 1, ..., m - 1 entries
+        limits = np.cumsum(np.pad(self.rho, (0, m - self.rho.size)))
+        if self.whole:
+            # beta/s must be majorised by rho for some s <= 1, with the label's entry left over.
+            total, largest = tops[:, -1:], limits[-1]
+            least = ((tops - slack) / limits[:-1]).max(axis=1)
+            before = np.hstack([np.zeros_like(total), tops])
+            with np.errstate(divide="ignore", invalid="ignore"):
+                rooms = (total - before + slack) / (largest - limits)
+            most = np.where(largest - limits > 0, rooms, np.inf).min(axis=1)
+            inside &= least <= np.minimum(most, 1.0)
+        else:
+            inside &= (tops <= limits[:-1] + slack).all(axis=1)
+        return np.where(inside, value, np.inf)
+
+    def _projections(self, points: FloatArray, labels: IntArray) -> FloatArray:
+        from cornerstep.multiclass.compiled.projection import project_rows
+
+        self.check(points.shape[1], labels.size)
+        out = np.empty_like(points)
+        project_rows(points, labels, np.require(self.rho, requirements="W"), self.family, out)
+        return out
+
+    def _envelopes(
+        self, scores: FloatArray, labels: IntArray, smoothing: float
+    ) -> tuple[FloatArray, FloatArray]:
+        if not 0 < smoothing < np.inf:
+            raise ValueError(f"smoothing must be positive and finite, got {smoothing!r}")
+        self.check(scores.shape[1], labels.size)
+        return self._envelopes_of(self._margins(scores, labels), labels, smoothing)
+
+    def _envelopes_of(
+        self, z: FloatArray, labels: IntArray, smoothing: float
+    ) -> tuple[FloatArray, FloatArray]:
+        # alpha sums to 0, so that s + Delta may be shifted
+        alpha = self._projections(-z / smoothing, labels)
+        value = -(alpha * z).sum(axis=1) - 0.5 * smoothing * (alpha**2).sum(axis=1)
+        return value, alpha
+
+
+class MaxHinge(Loss):
+    """``max_j z_j``: the multi-class hinge of Crammer and Singer."""
+
+    def __init__(self) -> None:
+        super().__init__([1.0])
+
+
+class CostSensitive(Loss):
+    """``max_j s_j - s_y + Delta_j`` with costs Delta of one's own.
+
+    Parameters
+    ----------
+    costs : array of shape (m, m), or (n, m) with ``per_example``
+    per_example : bool
+    """
+
+    def __init__(self, costs: npt.ArrayLike, *, per_example: bool = False) -> None:
+        super().__init__([1.0], costs, per_example=per_example)
+
+
+class TopK(Loss):
+    """``max(0, 1/k sum_(j <= k) z_(j))``.
+
+    Parameters
+    ----------
+    k : int
+    """
+
+    whole: ClassVar[bool] = True
+
+    def __init__(self, k: int = 5) -> None:
+        super().__init__(_uniform(k))
+
+
+class Usunier(Loss):
+    """``1/k sum_(j <= k) max(0, z_(j))``.
+
+    Parameters
+    ----------
+    k : int
+    """
+
+    def __init__(self, k: int = 5) -> None:
+        super().__init__(_uniform(k))
+
+
+class WeightedTopK(Loss):
+    """``max(0, sum_j rho_j z_(j))``.
+
+    Parameters
+    ----------
+    rho : array of shape (K,)
+    """
+
+    whole: ClassVar[bool] = True
+
+    def __init__(self, rho: npt.ArrayLike) -> None:
+        super().__init__(rho)
+
+
+class WeightedUsunier(Loss):
+    """``sum_j rho_j max(0, z_(j))``.
+
+    Parameters
+    ----------
+    rho : array of shape (K,)
+    """
+
+    def __init__(self, rho: npt.ArrayLike) -> None:
+        super().__init__(rho)
+
+
+LOSSES = ("max-hinge", "cost-sensitive", "top-k", "usunier", "weighted-top-k", "weighted-usunier")
+
+
+def make_loss(
+    name: str | Loss,
+    *,
+    k: int = 5,
+    rho: npt.ArrayLike | None = None,
+    costs: npt.ArrayLike | None = None,
+    per_example: bool = False,
+) -> Loss:
+    """The loss of that name (see ``LOSSES``), or the loss itself."""
+    for option, given, of in (
+        ("costs", costs, ("cost-sensitive",)),
+        ("rho", rho, ("weighted-top-k", "weighted-usunier")),
+    ):
+        if given is not None and (isinstance(name, Loss) or (name in LOSSES and name not in of)):
+            raise ValueError(
+                f"{option} must be None with loss={name!r}, got an array of shape "
+                f"{np.shape(given)}: only {' and '.join(of)} take {option}"
+            )
+    if isinstance(name, Loss):
+        return name
+    if name in ("weighted-top-k", "weighted-usunier") and rho is None:
+        raise ValueError(f"loss={name!r} needs rho, the decreasing weights of the sorted margins")
+    if name == "cost-sensitive" and costs is None:
+        raise ValueError("loss='cost-sensitive' needs costs, a matrix with a row per class")
+    makers: dict[str, Callable[[], Loss]] = {
+        "max-hinge": MaxHinge,
+        "cost-sensitive": lambda: CostSensitive(costs, per_example=per_example),  # type: ignore[arg-type]
+        "top-k": lambda: TopK(k),
+        "usunier": lambda: Usunier(k),
+        "weighted-top-k": lambda: WeightedTopK(rho),  # type: ignore[arg-type]
+        "weighted-usunier": lambda: WeightedUsunier(rho),  # type: ignore[arg-type]
+    }
+    if name not in makers:
+        raise ValueError(f"loss must be one of {', '.join(LOSSES)} or a Loss, got {name!r}")
+    return makers[name]()
+
+
+def _uniform(k: int) -> FloatArray:
+    if not (isinstance(k, Real) and 1 <= k < np.inf and k == int(k)):
+        raise ValueError(f"k must be an integer >= 1, got {k!r}")
+    return np.full(int(k), 1.0 / int(k))
+
+
+def _checked_costs(costs: npt.ArrayLike) -> FloatArray:
+    out = np.asarray(costs, dtype=np.float64)
+    if out.ndim != 2 or not np.isfinite(out).all() or (out < 0).any():
+        raise ValueError(f"costs must be a matrix of finite numbers >= 0, got {costs!r}")
+    return out
+
+
+def _batched(function: Callable[..., Any], rows: npt.ArrayLike, y: Any) -> Any:
+    """Apply a function of (matrix, labels) to one vector and label, or to a batch."""
+    matrix = np.asarray(rows, dtype=np.float64)
+    given = np.asarray(y)
+    if given.dtype.kind not in "iuf" or not (np.isfinite(given) & (np.floor(given) == given)).all():
+        raise ValueError(f"labels must be integers, got {y!r}")
+    labels = given.astype(np.intp)
+    if matrix.ndim not in (1, 2) or labels.shape != matrix.shape[:-1]:
+        raise ValueError(
+            "give a vector with one label, or a matrix with a label per row; "
+            f"got shapes {matrix.shape} and {labels.shape}"
+        )
+    n_classes = matrix.shape[-1]
+    if labels.size and (labels.min() < 0 or labels.max() >= n_classes):
+        raise ValueError(f"labels must be between 0 and {n_classes - 1}, got {y!r}")
+    out = function(np.atleast_2d(matrix), np.atleast_1d(labels))
+    return out[0] if matrix.ndim == 1 else out

@@ -1,0 +1,87 @@
+"""What :class:`cornerstep.MulticlassSVC` is given: parameters, weights and rows, checked."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from cornerstep.data.arrays import to_numpy
+from cornerstep.data.digests import of_arrays
+from cornerstep.learning.kernel_functions import KERNELS
+from cornerstep.multiclass.distributed.partitions import SpreadProblem
+from cornerstep.multiclass.losses import Loss, make_loss
+from cornerstep.multiclass.problem import MulticlassProblem
+
+SOLVERS = ("auto", "block", "envelope", "fw-corrective", "fw", "fw-open-loop", "projected-gradient")
+
+
+def check_parameters(model: Any) -> None:
+    """Say which parameter of the estimator is wrong, and what it may be."""
+    for name in ("C", "intercept_scaling"):
+        value = getattr(model, name)
+        if not (isinstance(value, Real) and 0 < float(value) < np.inf):
+            raise ValueError(f"{name} must be a positive number, got {value!r}")
+    if not (isinstance(model.smoothing, Real) and 0 <= float(model.smoothing) < np.inf):
+        raise ValueError(f"smoothing must be a number >= 0, got {model.smoothing!r}")
+    if not (isinstance(model.tol, Real) and float(model.tol) >= 0):
+        raise ValueError(f"tol must be a number >= 0, got {model.tol!r}")
+    if model.solver not in SOLVERS:
+        raise ValueError(f"solver must be one of {', '.join(SOLVERS)}, got {model.solver!r}")
+    if model.solver == "envelope" and model.kernel != "linear":
+        raise ValueError(f"solver='envelope' needs kernel='linear', got {model.kernel!r}")
+    if not callable(model.kernel) and model.kernel not in KERNELS:
+        raise ValueError(
+            f"kernel must be one of {', '.join(KERNELS)} or a function, got {model.kernel!r}"
+        )
+
+
+def given_loss(model: Any, n_examples: int) -> Loss:
+    """The loss that the parameters of the estimator describe, for this many examples."""
+    costs = None if model.costs is None else to_numpy(model.costs)
+    per_example = costs is not None and costs.shape[:1] != tuple(model.classes_.shape)
+    loss = make_loss(model.loss, k=model.k, rho=model.rho, costs=costs, per_example=per_example)
+    loss.check(model.classes_.shape[0], n_examples)
+    return loss
+
+
+def signature_of(problem: MulticlassProblem, solver: str) -> tuple[Any, ...]:
+    """What two fits must share for the second to start from the dual state of the first."""
+    from joblib import hash as digest
+
+    from cornerstep.multiclass.solvers.passes import keeps_duals
+
+    loss = problem.loss
+    shared = (problem.n_classes, digest(problem.labels), loss.whole, digest(loss.rho))
+    if solver == "block" or (solver != "envelope" and keeps_duals(problem)):
+        return (*shared, "block" if solver == "block" else "dual points")
+    return (*shared, digest((problem.examples.data, loss.costs)), problem.smoothing)
+
+
+def checkpoint_signature(problem: Any, solver: str) -> dict[str, Any]:
+    """What two fits must share for the second to go on from a checkpoint of the first."""
+    shared = problem.shared if isinstance(problem, SpreadProblem) else problem
+    rows = problem.crew if isinstance(problem, SpreadProblem) else problem
+    loss = shared.loss
+    return {
+        "solver": solver,
+        "examples": problem.examples.n,
+        "features": problem.examples.size,
+        "classes": shared.n_classes,
+        "loss": [bool(loss.whole), *loss.rho.tolist()],
+        "smoothing": shared.smoothing,
+        "training data": f"{rows.digest():016x}",
+        "costs": None if loss.costs is None else of_arrays({"costs": loss.costs}),
+    }
+
+
+def threads(n_jobs: int | None) -> AbstractContextManager[Any]:
+    """Limit the threads of the matrix products."""
+    if n_jobs is None:
+        return nullcontext()
+    from joblib import effective_n_jobs
+    from threadpoolctl import threadpool_limits
+
+    return threadpool_limits(effective_n_jobs(n_jobs))

@@ -1,0 +1,211 @@
+"""What a trained multi-class machine says of new examples: scores, classes, the best k of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from cornerstep.core.types import FloatArray
+from cornerstep.data.arrays import device_errors, is_foreign, to_numpy
+from cornerstep.data.rows import Rows, as_rows, is_dask, labels_of
+from cornerstep.learning.kernel_functions import Kernel
+
+
+class MulticlassScores:
+    """``s(x) = W x + b``, or ``sum_i a_i k(x_i, x) + b``, for examples wherever they are."""
+
+    kernel: Any
+    degree: int
+    coef0: float
+    fit_intercept: bool
+    intercept_scaling: float
+    classes_: Any
+    coef_: Any
+    intercept_: Any
+    support_: Any
+    n_features_in_: int
+    _kernel_fit: tuple[Any, float, int, float]
+    _constant_fit: float
+    _machine: Any
+    _support_rows: Any
+
+    @property
+    def _is_linear(self) -> bool:
+        """Whether the machine is one of weights: parameters may have changed since the fit."""
+        return hasattr(self, "coef_")
+
+    def _accepts(self, kernel: Any) -> str | bool:
+        """What scikit-learn's validation is told of sparse matrices."""
+        return False if kernel == "precomputed" else "csr"
+
+    def _constant(self) -> float:
+        return self.intercept_scaling**2 if self.fit_intercept else 0.0
+
+    def _checked(self, X: Any) -> Any:
+        check_is_fitted(self)
+        if self._is_linear and is_foreign(self.coef_):
+            return X  # checked with the scores
+        if is_foreign(X):
+            kind = type(X).__module__.split(".")[0]
+            raise ValueError(
+                f"X must be an array of NumPy, as the model is made of, got one of {kind}"
+            )
+        return validate_data(
+            self,
+            X,
+            accept_sparse=self._accepts("linear" if self._is_linear else self._kernel_fit[0]),
+            dtype=[np.float64, np.float32],
+            reset=False,
+        )
+
+    def _read(self, rows: Rows) -> Iterator[Any]:
+        """The blocks of rows on disk, if they have the features of the model."""
+        check_is_fitted(self)
+        names = getattr(self, "feature_names_in_", None)
+        if (
+            rows.feature_names is not None
+            and names is not None
+            and list(names) != list(rows.feature_names)
+        ):
+            raise ValueError("X must have the features of fit in the same order")
+        if rows.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"X has {rows.shape[1]} features, but MulticlassSVC is expecting "
+                f"{self.n_features_in_} features as input"
+            )
+        return rows.blocks()
+
+    def _scores(self, X: Any) -> FloatArray:
+        """One column per class (one in all for two classes)."""
+        if self._is_linear and is_foreign(self.coef_):
+            from cornerstep.multiclass.arrays.posing import scores as array_scores
+
+            with device_errors(X):
+                return array_scores(self, X)
+        if self._is_linear:
+            return np.asarray(X @ self.coef_.T) + self.intercept_
+        if self.support_.size == 0:
+            scores = np.zeros((X.shape[0], self.classes_.shape[0]))
+        else:
+            precomputed = self._support_rows is None
+            kernel = Kernel(*self._kernel_fit)
+            matrix = X[:, self.support_] if precomputed else kernel(X, self._support_rows)
+            scores = np.asarray((self._machine.T @ (matrix + self._constant_fit).T).T)
+        return scores[:, 1:] - scores[:, :1] if self.classes_.shape[0] == 2 else scores
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """Scores of the classes, one column each; of the second against the first for two classes.
+
+        Parameters
+        ----------
+        X : array or CSR matrix of shape (n, d)
+
+        Returns
+        -------
+        array of shape (n, m), or (n,) for two classes
+        """
+        if is_dask(X):
+            from cornerstep.data.dask import by_blocks
+
+            wide = self.classes_.size > 2
+            return by_blocks(X, self.decision_function, np.float64, self.classes_.size * wide)
+        rows = as_rows(X)
+        if rows is not None:
+            scores = np.concatenate([self._scores(block) for block in self._read(rows)])
+        else:
+            scores = self._scores(self._checked(X))
+        return scores[:, 0] if self.classes_.shape[0] == 2 else scores
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """The class with the largest score.
+
+        Parameters
+        ----------
+        X : array or CSR matrix of shape (n, d)
+
+        Returns
+        -------
+        array of shape (n,)
+        """
+        return self.predict_top_k(X, 1)[:, 0]
+
+    def predict_top_k(self, X: Any, k: int = 5) -> npt.NDArray[Any]:
+        """The k classes with the largest scores, best first.
+
+        Parameters
+        ----------
+        X : array or CSR matrix of shape (n, d)
+        k : int, default=5
+            At most the number of classes.
+
+        Returns
+        -------
+        array of shape (n, k)
+        """
+        check_is_fitted(self)
+        if not (isinstance(k, Integral) and 1 <= k <= self.classes_.shape[0]):
+            raise ValueError(f"k must be an integer from 1 to {self.classes_.shape[0]}, got {k!r}")
+        if is_dask(X):
+            from cornerstep.data.dask import by_blocks
+
+            return by_blocks(X, lambda part: self._top(part, k), self.classes_.dtype, k)
+        rows = as_rows(X)
+        if rows is not None:
+            return np.concatenate([self._top(block, k) for block in self._read(rows)])
+        return self._top(self._checked(X), k)
+
+    def _top(self, X: Any, k: int) -> npt.NDArray[Any]:
+        scores = self._scores(X)
+        if is_foreign(scores):
+            from cornerstep.multiclass.arrays.posing import labels_at, top_columns, with_first
+
+            return labels_at(self, top_columns(with_first(self, scores), k))
+        if self.classes_.shape[0] == 2:
+            scores = np.hstack([np.zeros_like(scores), scores])
+        if k == 1:
+            return self.classes_[scores.argmax(axis=1)][:, None]
+        return self.classes_[np.argsort(-scores, axis=1, kind="stable")[:, :k]]
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """The share of examples whose label has the largest score.
+
+        Parameters
+        ----------
+        X : array, CSR matrix or rows on disk of shape (n, d)
+        y : array of shape (n,)
+            May be left out where X has labels of its own.
+        sample_weight : array of shape (n,), optional
+
+        Returns
+        -------
+        float
+        """
+        return self.top_k_score(X, y, 1, sample_weight)
+
+    def top_k_score(self, X: Any, y: Any = None, k: int = 5, sample_weight: Any = None) -> float:
+        """The share of examples whose label is among the k classes with the largest scores.
+
+        Parameters
+        ----------
+        X : array or CSR matrix of shape (n, d)
+        y : array of shape (n,)
+        k : int, default=5
+        sample_weight : array of shape (n,), optional
+
+        Returns
+        -------
+        float
+        """
+        best, y = self.predict_top_k(X, k), labels_of(X, y)
+        if is_dask(X):
+            from cornerstep.data.dask import computed
+
+            best, y, sample_weight = computed(best, y, sample_weight)
+        hits = (to_numpy(best) == to_numpy(y)[:, None]).any(axis=1)
+        weights = None if sample_weight is None else to_numpy(sample_weight)
+        return float(np.average(hits, weights=weights))

@@ -1,0 +1,201 @@
+"""The multi-class SVM: ``P(W) = 1/2 |W|² + sum_i s_i Phi_mu(W'x_i; y_i)``, ``s_i = C weight_i``.
+
+Its dual is ``D(A) = -1/2 |W|² - sum_i s_i (<Delta_i, alpha_i> + mu/2 |alpha_i|²)`` at
+``W = sum_i s_i x_i alpha_i'``, over ``alpha_i = (1'beta_i) e_y - beta_i`` with beta_i in B.  Any W
+and any A certify each other: ``P(W) - D(A)`` bounds the error of both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from cornerstep.core.types import FloatArray, IntArray
+from cornerstep.data.digests import of_rows
+from cornerstep.multiclass.examples import Examples, KernelExamples
+from cornerstep.multiclass.losses import Loss
+from cornerstep.multiclass.rounding import Reach, check_scales
+
+_BLOCK_ENTRIES = 2**19  # scores held at a time
+_COUNTS = 0.05  # share of a gap that rounding may be before twice the digits are worth their time,
+_DOUBLED = 2**32  # which is some nanoseconds for each of at most so many products
+
+
+class MulticlassProblem:
+    """Examples, labels, weights and a loss.
+
+    Parameters
+    ----------
+    examples : Examples or KernelExamples
+    labels : array of int of shape (n,)
+        0, ..., n_classes - 1.
+    n_classes : int
+    loss : Loss
+    scales : array of shape (n,)
+        ``s_i = C weight_i``; examples of scale 0 play no part.
+    smoothing : float
+        mu; 0 for the loss itself.
+    constant : float
+        The last feature, where it is a constant: its weight is given out times this.
+    """
+
+    def __init__(
+        self,
+        examples: Examples | KernelExamples,
+        labels: IntArray,
+        n_classes: int,
+        loss: Loss,
+        scales: FloatArray,
+        smoothing: float = 0.0,
+        constant: float = 0.0,
+    ) -> None:
+        loss.check(n_classes, examples.n)
+        self.examples = examples
+        self.labels = np.require(labels, dtype=np.int64, requirements=["C", "W"])
+        self.n_classes = n_classes
+        self.loss = loss
+        self.scales = np.require(scales, dtype=np.float64, requirements=["C", "W"])
+        check_scales(float(self.scales.min(initial=np.inf)))
+        self.smoothing, self.constant = float(smoothing), float(constant)
+
+    @cached_property
+    def record(self) -> tuple[Any, ...]:
+        """The problem as the compiled sweeps take it: they are compiled for writable arrays."""
+        loss = self.loss
+        costs = np.empty((0, 0)) if loss.costs is None else loss.costs
+        costs, rho = (np.require(array, requirements=["C", "W"]) for array in (costs, loss.rho))
+        mode = 0 if loss.costs is None else 2 if loss.per_example else 1
+        width = max(self.n_classes, rho.size) + 2
+        return (
+            self.labels, self.scales, self.examples.norms, costs, mode, rho,
+            loss.family, self.smoothing, np.empty((6, width)), np.empty((3, width), np.int64),
+        )  # fmt: skip
+
+    def digest(self, first: int = 0) -> int:
+        """What tells these examples, labels and weights from others; digests of parts add up.
+
+        The first example has the number ``first`` among all.
+        """
+        examples = self.examples
+        return of_rows(examples.data, examples.columns, self.labels, self.scales, first)
+
+    def check_duals(self, pool: tuple[Any, ...]) -> None:
+        """Complain unless a pool of classes and weights is one of dual points of this problem."""
+        check_duals(pool, self.labels, self.n_classes, self.loss)
+
+    def blocks(self) -> Iterator[slice]:
+        """Runs of examples whose scores fit in memory together."""
+        for start in range(0, self.examples.n, self._rows):
+            yield slice(start, min(start + self._rows, self.examples.n))
+
+    @cached_property
+    def reach(self) -> Reach:
+        """What the rounding of a certificate is measured by."""
+        total = float(self.loss.rho.sum())
+        features = np.zeros(self.examples.size)
+        for block in self.blocks():
+            features += self.examples.absolute_sums(block, self.scales[block])
+        costs = float(self.scales @ self.loss.largest_deltas(self.labels))
+        return Reach(features, costs, total, self.examples.longest, self.summed)
+
+    @property
+    def summed(self) -> int:
+        """Roundings of a sum over the examples, a block after the other."""
+        n = self.examples.n
+        return min(n, self._rows) + n // self._rows
+
+    @property
+    def _rows(self) -> int:
+        """Rows of a block."""
+        return max(64, _BLOCK_ENTRIES // self.n_classes)
+
+    def block_losses(self, block: slice, scores: FloatArray) -> FloatArray:
+        """``s_i Phi_mu(scores)`` of the examples of ``block``."""
+        loss, labels = self.loss.rows(block), self.labels[block]
+        if self.smoothing:
+            return self.scales[block] * loss.envelope(scores, labels, self.smoothing)
+        return self.scales[block] * loss.value(scores, labels)
+
+    def losses(self, image: FloatArray) -> float:
+        """``sum_i s_i Phi_mu(W'x_i)`` from the data, in float64."""
+        return sum(
+            float(self.block_losses(block, self.examples.scores(block, image, exact=True)).sum())
+            for block in self.blocks()
+        )
+
+    def dual_reach(self, coefficients: Any) -> Reach:
+        """The same for D of dual points with these coefficients: less than the scales allow."""
+        sums = np.asarray(abs(coefficients).sum(axis=1)).ravel() / (2.0 * self.reach.total)
+        features = np.zeros(self.examples.size)
+        for block in self.blocks():
+            if sums[block].any():
+                features += self.examples.absolute_sums(block, sums[block])
+        return self.reach._replace(features=features, summed=self.examples.summed)
+
+    def value(
+        self, losses: float, image: FloatArray, square: float, most: FloatArray, bound: float
+    ) -> tuple[float, float]:
+        """P of the weights with this image, and a bound of its rounding.
+
+        Parameters
+        ----------
+        losses : float
+            ``sum_i s_i Phi_mu`` there, in float64.
+        image : array
+        square : float
+            ``|W|²``.
+        most : array
+            The peaks of the weights.
+        bound : float
+            What P is compared with: where rounding is a part of the difference that counts, the
+            margins are computed with twice the digits.
+        """
+        value = losses + 0.5 * square
+        off = self.reach.of_value(most, square)
+        entries = self.examples.n * self.examples.size * self.n_classes
+        if self.examples.kernel or off <= _COUNTS * abs(value - bound) or entries > _DOUBLED:
+            return value, off
+        losses, sizes = self._doubled_losses(image)
+        return losses + 0.5 * square, self.reach.of_doubled(most, square, sizes, self.constant)
+
+    def _doubled_losses(self, image: FloatArray) -> tuple[float, float]:
+        """The losses from margins with twice the digits, and the size of what they sum up."""
+        from cornerstep.multiclass.compiled.doubled import margins
+
+        weights = np.ascontiguousarray(image.T if self.examples.sparse else image)
+        total = sizes = 0.0
+        for block in self.blocks():
+            labels, loss = self.labels[block], self.loss.rows(block)
+            z = loss.deltas(labels, self.n_classes)
+            margins(self.examples.dense(block), weights, labels, z)
+            total += float(self.scales[block] @ loss.of_margins(z, labels, self.smoothing))
+            sizes += float(self.scales[block] @ loss.sizes_of_margins(z, self.smoothing))
+        return total, sizes
+
+
+def check_duals(pool: tuple[Any, ...], labels: IntArray, n_classes: int, loss: Loss) -> None:
+    """Complain unless a pool is one of dual points: of examples with these labels, and feasible."""
+    starts, classes, beta = (np.asarray(part) for part in pool)
+    n = labels.size
+    whole = all(part.ndim == 1 and part.dtype.kind == "i" for part in (starts, classes))
+    if not (
+        whole and beta.dtype == np.float64 and beta.shape == classes.shape and starts.size == n + 1
+        and starts[0] == 0 and starts[-1] == beta.size and (np.diff(starts) >= 0).all()
+        and ((classes >= 0) & (classes < n_classes)).all() and np.isfinite(beta).all()
+    ):  # fmt: skip
+        raise ValueError("its dual points are not of these examples and classes")
+    step = max(64, _BLOCK_ENTRIES // n_classes)
+    for first in range(0, n, step):
+        some = slice(first, min(first + step, n))
+        entries = slice(starts[some.start], starts[some.stop])
+        rows = np.repeat(np.arange(some.stop - some.start), np.diff(starts[first : some.stop + 1]))
+        gradients = np.zeros((some.stop - some.start, n_classes))
+        np.add.at(gradients, (rows, classes[entries]), beta[entries])
+        own = gradients[np.arange(len(gradients)), labels[some]]
+        gradients[np.arange(len(gradients)), labels[some]] -= gradients.sum(axis=1)
+        inside = np.isfinite(loss.rows(some).conjugate(gradients, labels[some]))
+        if own.any() or not inside.all():
+            raise ValueError("its dual points lie outside their domain")

@@ -1,0 +1,254 @@
+"""Descent on smoothed losses, for passes over all examples at once: few of them on any data.
+
+``P_mu(W) = 1/2 |W|² + sum_i s_i Phi_mu(W'x_i)`` has the gradient ``W - W(A)``, with A the dual
+points that attain the envelopes: one pass gives both.  Then
+
+``P(W) - D(A) = sum_i s_i (Phi(W'x_i) - <beta_i, z_i>) + 1/2 |W - W(A)|²``,
+
+what smoothing lost and what the gradient is away from 0.  P_mu is minimised by limited-memory
+quasi-Newton steps, and mu is halved whenever smoothing is most of the gap.  A dual bound better
+than D(A) comes from the hull of the last such points, as in
+:mod:`cornerstep.multiclass.solvers.corrective`.
+
+What the examples share, a mean of the features or a constant one, makes P_mu steep along a few
+directions, of the order of C n times: first order methods and hulls of few vertices crawl there.
+The Hessian is about ``I + t sum_i s_i x_i x_i'`` in every class.  Were each example's
+projection between q classes, t would be ``q / (m mu)``; but fewer and fewer examples are between
+classes as mu falls, and t is what the last steps met.  Quasi-Newton updates begin from the inverse,
+a matrix of d x d numbers that one pass over the data gives, and find the rest.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from cornerstep.multiclass.losses import Loss
+from cornerstep.multiclass.solvers.batch import BatchDescent
+from cornerstep.multiclass.solvers.hull import Hull
+from cornerstep.multiclass.solvers.passes import DualState, Rows
+from cornerstep.multiclass.solvers.provenance import blend
+from cornerstep.multiclass.solvers.quasi_newton import Memory
+from cornerstep.optimiser.loop import Look, Move
+
+NAME = "envelope"
+ATOMS = 60  # dual points in the hull
+_MEMORY = 20  # pairs of the quasi-Newton updates
+_ACCURACY = 1e-3  # of the program over the hull, as a share of the gap
+_SHARE = 0.5  # of the gap that smoothing may be before there is less of it
+_LESS = 0.5  # of mu
+_ACTIVE = 2.0  # classes that take part in the projection of an example, for the first metric
+_TELLING = 3  # pairs that say more of the metric than that
+_FAR = 2.0  # the factor by which a metric may be off
+_DECREASE = 1e-4  # of the slope, for a step to be taken
+_NOISE = 1e-7  # of the value: what rounding may do to it
+_ROUNDED = 0.2  # share of the gap that rounding may be, before products become more exact
+_PROGRESS, _PATIENCE = 0.2, 12  # the gap falls by that share in so many passes, or is stuck
+_SHORTEST = 1e-3  # a direction that needs shorter steps is given up
+
+
+class Problem(Protocol):
+    """What the method has to know of a problem."""
+
+    @property
+    def loss(self) -> Loss: ...
+
+    @property
+    def n_classes(self) -> int: ...
+
+    @property
+    def smoothing(self) -> float: ...
+
+
+class _Place(NamedTuple):
+    """A point at which the envelopes are known."""
+
+    image: Any
+    value: float  # P_mu
+
+
+class EnvelopeDescent(BatchDescent):
+    """Quasi-Newton steps on smoothed losses, for the loop.
+
+    Parameters
+    ----------
+    rows : Rows
+        Who holds the rows; not of a kernel.
+    problem : Problem
+        Its loss, number of classes and smoothing, which P and D have too.
+    state : DualState, optional
+        Where to start.
+    """
+
+    remembers = True
+
+    def __init__(self, rows: Rows, problem: Problem, state: DualState | None = None) -> None:
+        loss = problem.loss
+        largest = 1.0 if loss.costs is None else max(float(loss.costs.max()), 1e-300)
+        self._least_mu, self._share = problem.smoothing, _ACTIVE / problem.n_classes
+        self._mu = max(problem.smoothing, largest / float(loss.rho.sum()))
+        super().__init__(rows, NAME, state)
+
+    def _origin(self) -> DualState:
+        return self.rows.nothing(kept=False)
+
+    def _begin(self, state: DualState) -> None:
+        rows = self.rows
+        self.primal = self._point = state
+        self.hull, self.best_dual = Hull(rows, ATOMS), -math.inf
+        self._hold(state._replace(linear=state.linear - 0.5 * rows.ridge(state.alpha)))
+        self._value = self._least = math.inf
+        self._passes = 0
+        self._here: _Place | None = None
+        self._factor = self._share / self._mu
+        self._memory = Memory(rows, rows.moments().inverse(self._factor), _MEMORY)
+        self._step, self._slope = 1.0, 0.0
+
+    def _hold(self, state: DualState) -> None:
+        """Make the hull one point."""
+        self.hull.clear()
+        self.hull.add(state.linear, *self.rows.read(*self.hull.put(state)))
+        self._bound()
+
+    def _bound(self) -> None:
+        """The dual value of the hull's best point, or less where images are rounded."""
+        square, error = self._sizes = self.hull.size()
+        square += error * (2.0 * math.sqrt(square) + error)
+        dual = float(self.hull.linear @ self.hull.weights) - 0.5 * square
+        if dual > self.best_dual:
+            self.best_dual, self._proof, self._best_sizes = dual, self.hull.parts(), self._sizes
+
+    @property
+    def state(self) -> DualState:  # type: ignore[override]
+        """The best point of the hull."""
+        return self.hull.state()
+
+    @property
+    def point(self) -> DualState:
+        return self._point
+
+    def coefficients(self) -> Any:
+        """``s_i alpha_i`` of the dual points that prove the bound, or what makes them."""
+        return self.rows.coefficients(self._origin()._replace(made=blend(self._proof)))
+
+    def snapshot(self) -> dict[str, Any]:
+        """As of the other methods, with mu."""
+        return super().snapshot() | {"mu": np.array(self._mu)}
+
+    def resume(self, arrays: dict[str, Any]) -> None:
+        """Go on from a snapshot."""
+        self._mu = float(arrays["mu"])
+        super().resume(arrays)
+        self.primal = self._point = self.primal._replace(image=arrays["primal"])
+
+    def look(self) -> Look:
+        image, rows = self.primal.image, self.rows
+        found = rows.envelopes(image, self._mu)
+        flat = rows.xp.reshape(image, (-1,))
+        numbers, square, along, *of_hull = rows.read(
+            found.numbers,
+            flat @ flat,
+            self._memory.look(image, image - found.nearest.image),
+            *self.hull.put(found.nearest),
+        )
+        losses, linear, products, ridge = numbers.tolist()
+        half, envelopes = 0.5 * float(square[0]), products - 0.5 * self._mu * ridge
+        self._memory.know(along)
+        self._found = _Place(image, half + envelopes)
+        exact = self._mu == self._least_mu  # else P of losses without smoothing: not less
+        value = half + (envelopes if exact else losses)
+        if value < self._value:
+            self._point, self._value = self.primal, value
+        # the square is convex: what a mixture has of it is no more than the mixture of squares
+        self.hull.add(linear - 0.5 * self._least_mu * ridge, *of_hull)
+        self.hull.correct(_ACCURACY * max(self._value - self.best_dual, 0.0))
+        self._bound()
+        self._lost = losses - envelopes - 0.5 * (self._mu - self._least_mu) * ridge
+        self._gap = self._value - self.best_dual
+        return self._look(self._value)
+
+    def move(self) -> Move:
+        here, found = self._here, self._found
+        if here is not None:
+            enough = here.value + _DECREASE * self._step * self._slope + _NOISE * abs(here.value)
+            if not found.value <= enough:
+                return self._back(here, found)
+        self._memory.take()
+        if (self._is_rounded() or self._is_stuck()) and self.rows.refine():
+            self._hold(self._origin())
+            self._value = math.inf
+            return self._again(Move(0.0, "refine"))
+        if self._lost > _SHARE * self._gap and self._mu > self._least_mu:
+            self._mu = max(_LESS * self._mu, self._least_mu)
+            self._measure_anew()
+            return self._again(Move(0.0, "less smoothing"))
+        self._here = found
+        self._direction, self._slope = self._memory.direction()
+        return self._go(1.0, "quasi-newton")
+
+    def _measure_anew(self) -> None:
+        """Another metric, where the one in use is far from what the last steps met."""
+        factor = self._steepness()
+        if not self._factor / _FAR <= factor <= self._factor * _FAR:
+            self._factor = factor
+            self._memory.measure_by(self.rows.moments().inverse(factor))
+
+    def _steepness(self) -> float:
+        """The t with which ``I + t sum_i s_i x_i x_i'`` is most like the Hessian.
+
+        What the last steps met, in the geometric mean, or a guess that is rather too large.
+        """
+        most = self._share / self._mu
+        met = self._memory.steepness(self.rows.moments().times)
+        met = met[met > 0.0]
+        return min(float(np.exp(np.log(met).mean())), most) if met.size >= _TELLING else most
+
+    def _is_rounded(self) -> bool:
+        """Whether much of the gap is what rounded images cannot prove."""
+        square, error = self._best_sizes
+        return error * (math.sqrt(square) + 0.5 * error) > _ROUNDED * self._gap
+
+    def _is_stuck(self) -> bool:
+        """Whether the gap has stayed: steep directions make much of rounded gradients."""
+        if self._gap < (1.0 - _PROGRESS) * self._least:
+            self._least, self._passes = self._gap, 0
+        self._passes += 1
+        return self._passes > _PATIENCE
+
+    def _back(self, here: _Place, found: _Place) -> Move:
+        """A shorter step: the minimum of the parabola through what is known."""
+        step = self._step
+        curvature = (found.value - here.value - step * self._slope) / step**2
+        shorter = -0.5 * self._slope / curvature if curvature > 0 else 0.0
+        shorter = min(max(shorter, 0.1 * step), 0.5 * step)
+        if shorter < _SHORTEST:
+            self._memory.clear()
+            self.primal = self.primal._replace(image=here.image)
+            return self._again(Move(0.0, "restart"))
+        return self._go(shorter, "shorter")
+
+    def _again(self, move: Move) -> Move:
+        """Look at the same weights anew."""
+        self._here = None
+        self._memory.leave()
+        return move
+
+    def _go(self, step: float, kind: str) -> Move:
+        assert self._here is not None
+        self._step = step
+        image = self._here.image + step * self._direction
+        self.primal = self.primal._replace(image=image, steps=self.primal.steps + 1)
+        return Move(step, kind)
+
+    def certify(self, point: DualState) -> Look:
+        """P of the point from the data in float64, against the dual value of the hull's point.
+
+        The image of that point is made of those of the hull: the squares of the hull's products
+        may cancel.
+        """
+        self.best, self._proof = self.hull.state(), self.hull.parts()
+        look = super().certify(point)
+        self._point, self._value = point, look.value
+        return look

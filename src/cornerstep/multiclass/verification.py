@@ -1,0 +1,272 @@
+"""The certificate of a multi-class SVM, recomputed for :mod:`cornerstep.learning.verification`.
+
+Rows of linear models are read in blocks, from memory or from disk: no more than one block of scores
+and dual points is held.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+
+from cornerstep.core.types import FloatArray, IntArray
+from cornerstep.data.rows import Rows
+from cornerstep.learning.claims import CLOSE, Recomputed
+from cornerstep.learning.kernel_functions import Kernel, gamma_value
+from cornerstep.multiclass.examples import Examples
+from cornerstep.multiclass.losses import Loss
+from cornerstep.multiclass.parameters import given_loss
+from cornerstep.multiclass.rounding import Reach
+
+FEASIBLE = 1e-6  # by how much dual points may leave their domains
+_BLOCK = 2**21  # entries of a kernel matrix or of scores held at a time
+_COUNTS = 0.05  # share of the gap that rounding may be before twice the digits are taken
+_ROUNDS = 10_000  # of a run that finds a bound anew
+
+
+def require_rows(trained: int, given: int) -> None:
+    """Complain if the data is not as long as that of training."""
+    if trained != given:
+        raise ValueError(
+            f"the model was trained on {trained} examples, the data has {given}: give the training "
+            "data"
+        )
+
+
+def _blocks(n: int, width: int) -> list[slice]:
+    step = max(1, _BLOCK // max(width, 1))
+    return [slice(start, min(start + step, n)) for start in range(0, n, step)]
+
+
+def multiclass(
+    clf: Any, X: Any, labels: IntArray, weights: FloatArray, problems: list[str]
+) -> Recomputed:
+    """``P(W)`` and ``D(A)`` of a model; adds what is wrong with it."""
+    used, scales = weights > 0, clf.C * weights
+    loss = given_loss(clf, labels.size)
+    dual = clf.dual_coef_
+    if dual is not None:
+        require_rows(dual.shape[0], used.size)
+        dual = sp.csr_array(dual)
+    check = _check_linear if hasattr(clf, "coef_") else _check_kernel
+    if not check(clf, X, problems):
+        nothing = np.full(1, np.nan)
+        return Recomputed(nothing, nothing, np.zeros(1), "nothing: the model is not whole")
+    parts = _linear_parts if hasattr(clf, "coef_") else _kernel_parts
+    losses, terms, linear, outside = 0.0, 0.0, 0.0, 0
+    state = _Sizes()
+    for rows, scores, own in parts(clf, X, scales, dual, state):
+        there, mu, s = loss.rows(rows), float(clf.smoothing), scales[rows]
+        each = there.envelope(scores, labels[rows], mu) if mu else there.value(scores, labels[rows])
+        losses += float(s @ each)
+        if own is not None:
+            alpha = own / s[:, None]
+            conjugate = there.conjugate(-alpha, labels[rows], FEASIBLE)
+            finite = np.isfinite(conjugate)
+            outside += int((~finite).sum())
+            linear -= float(s @ np.where(finite, conjugate, 0.0))
+            terms += 0.5 * mu * float(s @ (alpha**2).sum(axis=1))
+    value = 0.5 * state.primal + losses
+    costs = float(scales[used] @ loss.rows(used).largest_deltas(labels[used]))
+    reach = Reach(state.features, costs, float(loss.rho.sum()), state.longest, state.summed)
+    off = reach.of_value(state.peaks, state.primal)
+    if off > _COUNTS * clf.gap_ and hasattr(clf, "coef_"):
+        losses = _doubled_losses(clf, X, labels, scales, loss)
+        value = 0.5 * state.primal + losses  # the claim may still be off by as much as before
+    if dual is None:
+        bound, reached = _bound_anew(clf, X, labels, weights)
+        how = "a dual point found by a run from zero"
+        return Recomputed(
+            np.array([value]), np.array([bound]), np.array([3 * off]), how, False,
+            np.array([min(reached, value)]),
+        )  # fmt: skip
+    if outside:
+        problems.append(f"{outside} dual points lie outside their domain")
+    off += reach.of_bound(state.dual_peaks, linear)
+    bound = max(linear - terms - 0.5 * state.dual, 0.0)  # losses are no less than 0
+    how = "the dual coefficients of the model"
+    return Recomputed(np.array([value]), np.array([bound]), np.array([3 * off]), how, False)
+
+
+def _check_linear(clf: Any, X: Any, problems: list[str]) -> bool:
+    """Whether weights and intercepts are those of classes and features; adds what is wrong."""
+    m, d = clf.classes_.size, X.shape[1]
+    count = 1 if m == 2 else m
+    before = len(problems)
+    if clf.kernel != "linear":
+        problems.append(f"the parameter kernel is {clf.kernel!r}, the model was trained without")
+    if clf.n_features_in_ != d:
+        problems.append(f"n_features_in_ is {clf.n_features_in_}, the data has {d} features")
+    if np.shape(clf.coef_) != (count, d) or np.shape(clf.intercept_) != (count,):
+        problems.append("coef_ and intercept_ do not fit classes_ and the features of the data")
+    elif not clf.fit_intercept and np.any(clf.intercept_):
+        problems.append("intercept_ is not 0 although fit_intercept is False")
+    return len(problems) == before
+
+
+def _check_kernel(clf: Any, X: Any, problems: list[str]) -> bool:
+    """Whether the machine is made of examples of the data, and the kernel that of training."""
+    before = len(problems)
+    kernel, gamma, degree, coef0 = clf._kernel_fit
+    used = {"rbf": ("gamma",), "poly": ("gamma", "degree", "coef0"), "sigmoid": ("gamma", "coef0")}
+    trained = {"kernel": kernel, "gamma": gamma, "degree": degree, "coef0": coef0}
+    for name in ("kernel", *(used.get(kernel, ()) if isinstance(kernel, str) else ())):
+        said = gamma_value(clf.gamma, X) if name == "gamma" else getattr(clf, name)
+        if said != trained[name] and not (name == "gamma" and np.isclose(said, gamma, CLOSE, 0)):
+            problems.append(
+                f"the parameter {name} is {said!r}, the model was trained with {trained[name]!r}"
+            )
+    if clf.n_features_in_ != X.shape[1]:
+        problems.append(f"n_features_in_ is {clf.n_features_in_}, not {X.shape[1]}")
+    support, machine = np.asarray(clf.support_), clf._machine
+    if support.size and (support.min() < 0 or support.max() >= X.shape[0]):
+        require_rows(int(support.max()) + 1, X.shape[0])
+    if machine.shape != (support.size, clf.classes_.size) or (np.diff(support) <= 0).any():
+        problems.append("support_ and the coefficients of the machine do not belong together")
+        return False
+    rows = clf._support_rows
+    if kernel == "precomputed":
+        if rows is not None:
+            problems.append("a model of a precomputed kernel holds no examples")
+    elif abs(rows - X[support]).sum() != 0 if rows.shape == X[support].shape else True:
+        problems.append("the examples of the machine are not those of the data that support_ names")
+    if clf._constant_fit != clf._constant():
+        problems.append("fit_intercept and intercept_scaling are not those of training")
+    return len(problems) == before
+
+
+@dataclass
+class _Sizes:
+    """Squares of the weights and of the image of the dual points, and what rounding depends on."""
+
+    primal: float = 0.0
+    dual: float = 0.0
+    features: Any = 0.0  # sum_i s_i |x_i|, or of a kernel's rows
+    peaks: Any = 0.0
+    dual_peaks: Any = 0.0
+    longest: int = 0
+    summed: int = 0
+
+
+#: Numbers of some rows, their scores, and their dual coefficients where there are any.
+_Parts = Iterator[tuple[IntArray, FloatArray, FloatArray | None]]
+
+
+def _linear_parts(clf: Any, X: Any, scales: FloatArray, dual: Any, state: _Sizes) -> _Parts:
+    constant = clf._constant()
+    W, b = _weights(clf)
+    state.primal = float((W**2).sum())
+    if constant:
+        state.primal += float((b**2).sum()) / constant
+    m, d = W.shape
+    image, sums, features, blocks = np.zeros((d, m)), np.zeros(m), np.zeros(d), 0
+    for start, block in _read_blocks(X, m):
+        inside = np.flatnonzero(scales[start : start + block.shape[0]] > 0)
+        rows, block = start + inside, block[inside].astype(np.float64)
+        blocks += 1
+        state.summed = max(state.summed, rows.size)
+        features += Examples(block, reorder=False).absolute_sums(slice(0, rows.size), scales[rows])
+        own = None
+        if dual is not None:
+            own = dual[rows].toarray()
+            image += np.asarray(block.T @ own)
+            sums += own.sum(axis=0)
+        yield rows, np.asarray(block @ W.T) + b, own
+    state.dual = float((image**2).sum()) + constant * float((sums**2).sum())
+    root = np.sqrt(constant)
+    state.features = np.append(features, root * scales.sum())
+    own_weight = np.abs(b).max() / root if constant else np.abs(b).max()
+    state.peaks = np.append(np.abs(W).max(axis=0), own_weight)
+    state.dual_peaks = np.append(np.abs(image).max(axis=1), root * np.abs(sums).max())
+    state.longest, state.summed = d + 2, state.summed + blocks
+
+
+def _weights(clf: Any) -> tuple[FloatArray, FloatArray]:
+    """W and the intercepts, one row and one number per class."""
+    if clf.classes_.size > 2:
+        return clf.coef_, clf.intercept_
+    return np.vstack([-clf.coef_, clf.coef_]) / 2, np.concatenate(
+        [-clf.intercept_, clf.intercept_]
+    ) / 2
+
+
+def _doubled_losses(clf: Any, X: Any, labels: IntArray, scales: FloatArray, loss: Loss) -> float:
+    """``sum_i s_i Phi_mu`` from margins with twice the digits."""
+    from cornerstep.multiclass.compiled.doubled import margins
+
+    weights = np.ascontiguousarray(np.column_stack(_weights(clf)))
+    total = 0.0
+    for start, block in _read_blocks(X, weights.shape[0]):
+        rows = start + np.flatnonzero(scales[start : start + block.shape[0]] > 0)
+        data = block[rows - start]
+        data = data.toarray() if sp.issparse(data) else data
+        data = np.column_stack([data.astype(np.float64), np.ones(rows.size)])
+        there = loss.rows(rows)
+        z = there.deltas(labels[rows], weights.shape[0])
+        margins(np.ascontiguousarray(data), weights, labels[rows], z)
+        total += float(scales[rows] @ there.of_margins(z, labels[rows], float(clf.smoothing)))
+    return total
+
+
+def _read_blocks(X: Any, m: int) -> Iterator[tuple[int, Any]]:
+    """The first row and the rows of each block, of a matrix or of rows on disk."""
+    if isinstance(X, Rows):
+        yield from zip(X.starts[:-1].tolist(), X.blocks(), strict=True)
+        return
+    for block in _blocks(X.shape[0], max(m, X.shape[1])):
+        yield block.start, X[block]
+
+
+def _kernel_parts(clf: Any, X: Any, scales: FloatArray, dual: Any, state: _Sizes) -> _Parts:
+    m, rows = clf.classes_.size, np.flatnonzero(scales > 0)
+    machine = np.zeros((scales.size, m))
+    machine[clf.support_] = clf._machine.todense()
+    machine = machine[rows]
+    own = None if dual is None else dual[rows].toarray()
+    both = machine if own is None else np.hstack([machine, own])
+    product, state.features = _kernel_product(clf, X, rows, both, scales[rows])
+    product += clf.kernel_shift_ * both
+    state.features = state.features + clf.kernel_shift_ * scales[rows]
+    state.primal = float((machine * product[:, :m]).sum())
+    state.peaks = np.abs(machine).max(axis=1)
+    if own is not None:
+        state.dual = float((own * product[:, m:]).sum())
+        state.dual_peaks = np.abs(own).max(axis=1)
+    state.longest = state.summed = rows.size
+    yield rows, product[:, :m], own
+
+
+def _bound_anew(clf: Any, X: Any, labels: IntArray, weights: FloatArray) -> tuple[float, float]:
+    """A bound, and a value, by training again with the method that keeps dual points.
+
+    The run has limits of its own, whatever those of the model were.
+    """
+    again = clone(clf).set_params(
+        solver="block", warm_start=False, verbose=0, class_weight=None, checkpoint=None,
+        tol=max(0.1 * clf.relative_gap_, 1e-12), max_iter=_ROUNDS, time_limit=None,
+    )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        again.fit(X, clf.classes_[labels], weights)
+    return float(again.dual_objective_), float(again.objective_)
+
+
+def _kernel_product(
+    clf: Any, X: Any, rows: IntArray, right: FloatArray, scales: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """``K right`` by blocks of rows, K with the constant, and ``scales |K|``."""
+    kernel, constant = Kernel(*clf._kernel_fit), clf._constant_fit
+    data = X[np.ix_(rows, rows)] if kernel.name == "precomputed" else X[rows]
+    out, sums = np.empty((rows.size, right.shape[1])), np.zeros(rows.size)
+    for block in _blocks(rows.size, rows.size):
+        part = np.asarray(kernel(data[block], data), dtype=np.float64) + constant
+        out[block] = part @ right
+        sums += scales[block] @ np.abs(part)
+    return out, sums

@@ -1,1 +1,0 @@
-"""Learning problems as image-space state: data, oracle, closed-form step, certificate."""

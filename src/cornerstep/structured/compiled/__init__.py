@@ -1,0 +1,1 @@
+"""The compiled sweeps of structured models."""

@@ -1,0 +1,443 @@
+"""Chains: scores, Viterbi's algorithm, sum-product, and sums of joint features over them.
+
+``w'phi(x, y) = sum_t <W[:, y_t], x_t> + start[y_1] + end[y_L] + sum_t T[y_t, y_t+1]``, with the
+weights in one vector: W by rows (a row per feature), then start and end where there are any, then T
+by rows where there is one.  What the functions here share:
+
+- ``chains = (ptr, indptr, indices, values, truth, costs, shape)``: the nodes of chain i are the
+  rows ``ptr[i]:ptr[i + 1]`` of a CSR matrix; ``truth`` and ``costs`` have an entry per node (the
+  label, and what another label costs); ``shape = (n_features, n_labels, biases, transitions)``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cornerstep.core.compiling import allocating, allocating_inside
+
+# Sums may be reordered (vectorised); NaN and infinity keep their meaning.
+_FAST = {"reassoc", "contract", "nsz", "arcp"}
+_SMALL = 1e-200  # sums below it have lost digits
+
+
+@allocating_inside()
+def offsets(shape):
+    """Where start, end and T begin in the weights."""
+    n_features, n_labels, biases, transitions = shape
+    start = n_features * n_labels
+    end = start + n_labels * biases
+    return start, end, end + n_labels * biases
+
+
+@allocating_inside(fastmath=_FAST)
+def node_scores(chains, w, scale, i, theta):
+    """``theta[t, a] = scale (W'x_t)_a``, with start and end added to the first and last node."""
+    ptr, indptr, indices, values, truth, costs, shape = chains
+    n_labels, biases = shape[1], shape[2]
+    start, end, _ = offsets(shape)
+    first = ptr[i]
+    length = ptr[i + 1] - first
+    for t in range(length):
+        row = theta[t]
+        for a in range(n_labels):
+            row[a] = 0.0
+        for k in range(indptr[first + t], indptr[first + t + 1]):
+            x = values[k] * scale
+            base = indices[k] * n_labels
+            part = w[base : base + n_labels]
+            for a in range(n_labels):
+                row[a] += x * part[a]
+    if biases:
+        for a in range(n_labels):
+            theta[0, a] += scale * w[start + a]
+            theta[length - 1, a] += scale * w[end + a]
+    return length
+
+
+@allocating_inside(fastmath=_FAST)
+def viterbi(theta, length, links, has_links, labels):
+    """The labeling of largest score ``sum_t theta[t, y_t] + links[y_t, y_t+1]``; its score.
+
+    ``theta`` is overwritten by the forward maxima; the way back searches each column once, so no
+    back pointers are kept.
+    """
+    n_labels = theta.shape[1]
+    total = 0.0
+    if not has_links:
+        for t in range(length):
+            best = 0
+            for a in range(1, n_labels):
+                if theta[t, a] > theta[t, best]:
+                    best = a
+            labels[t] = best
+            total += theta[t, best]
+        return total
+    column = np.empty(n_labels)
+    for t in range(1, length):
+        before = theta[t - 1]
+        link = links[0]
+        for b in range(n_labels):
+            column[b] = before[0] + link[b]
+        for a in range(1, n_labels):
+            link = links[a]
+            score = before[a]
+            for b in range(n_labels):
+                column[b] = max(column[b], score + link[b])
+        for b in range(n_labels):
+            theta[t, b] += column[b]
+    best = 0
+    for a in range(1, n_labels):
+        if theta[length - 1, a] > theta[length - 1, best]:
+            best = a
+    labels[length - 1] = best
+    total = theta[length - 1, best]
+    for t in range(length - 2, -1, -1):
+        after = labels[t + 1]
+        best = 0
+        for a in range(1, n_labels):
+            if theta[t, a] + links[a, after] > theta[t, best] + links[best, after]:
+                best = a
+        labels[t] = best
+    return total
+
+
+@allocating_inside()
+def score(theta, length, links, has_links, labels):
+    """``sum_t theta[t, y_t] + links[y_t, y_t+1]``."""
+    total = theta[0, labels[0]]
+    for t in range(1, length):
+        total += theta[t, labels[t]]
+        if has_links:
+            total += links[labels[t - 1], labels[t]]
+    return total
+
+
+@allocating_inside()
+def links_in(shape, w):
+    """T, where there is one, as a view of w."""
+    n_labels = shape[1]
+    return w[offsets(shape)[2] :].reshape((n_labels, n_labels)) if shape[3] else np.zeros((1, 1))
+
+
+@allocating_inside()
+def links_of(chains, w, scale):
+    """``scale T`` as a matrix; zeros if there are no transitions."""
+    shape = chains[6]
+    n_labels = shape[1]
+    _, _, base = offsets(shape)
+    out = np.zeros((n_labels, n_labels))
+    if shape[3]:
+        for a in range(n_labels):
+            for b in range(n_labels):
+                out[a, b] = scale * w[base + a * n_labels + b]
+    return out
+
+
+@allocating_inside()
+def longest(ptr):
+    """The largest number of nodes of a chain."""
+    most = 0
+    for i in range(ptr.shape[0] - 1):
+        most = max(most, ptr[i + 1] - ptr[i])
+    return most
+
+
+@allocating(nogil=True)
+def decode(chains, w, first, last, augment, labels, values):
+    """The best labelings of chains ``first`` to ``last - 1`` at w, with the costs if ``augment``.
+
+    ``labels`` takes the labelings (an entry per node), ``values[i]`` the score of the best one
+    above the truth's: the structured hinge, if augmented.
+    """
+    ptr, indptr, indices, features, truth, costs, shape = chains
+    n_labels, has_links = shape[1], shape[3]
+    links = links_in(shape, w)
+    theta = np.empty((longest(ptr), n_labels))
+    for i in range(first, last):
+        length = node_scores(chains, w, 1.0, i, theta)
+        here = truth[ptr[i] : ptr[i + 1]]
+        base = score(theta, length, links, has_links, here)
+        if augment:
+            add_costs(theta, length, here, costs[ptr[i] : ptr[i + 1]], 1.0)
+        best = viterbi(theta, length, links, has_links, labels[ptr[i] : ptr[i + 1]])
+        values[i] = best - base
+
+
+@allocating(nogil=True)
+def all_scores(chains, w, out):
+    """The scores of all nodes, one row each."""
+    ptr = chains[0]
+    for i in range(ptr.shape[0] - 1):
+        node_scores(chains, w, 1.0, i, out[ptr[i] : ptr[i + 1]])
+
+
+@allocating_inside()
+def add_costs(theta, length, here, costs, scale):
+    """Add ``scale`` times the cost of a wrong label to all labels but the true one."""
+    n_labels = theta.shape[1]
+    for t in range(length):
+        for a in range(n_labels):
+            theta[t, a] += scale * costs[t]
+        theta[t, here[t]] -= scale * costs[t]
+
+
+@allocating_inside()
+def scatter(chains, i, labels, amount, w):
+    """``w += amount * phi(x_i, labels)``."""
+    ptr, indptr, indices, values, truth, costs, shape = chains
+    n_labels, biases, has_links = shape[1], shape[2], shape[3]
+    start, end, base = offsets(shape)
+    first = ptr[i]
+    length = ptr[i + 1] - first
+    for t in range(length):
+        for k in range(indptr[first + t], indptr[first + t + 1]):
+            w[indices[k] * n_labels + labels[t]] += amount * values[k]
+        if has_links and t > 0:
+            w[base + labels[t - 1] * n_labels + labels[t]] += amount
+    if biases:
+        w[start + labels[0]] += amount
+        w[end + labels[length - 1]] += amount
+
+
+@allocating(nogil=True)
+def scatter_all(chains, labels, amount, w):
+    """``w += amount * sum_i (phi(x_i, y_i) - phi(x_i, labels_i))``; the sum of their losses."""
+    ptr, truth, costs = chains[0], chains[4], chains[5]
+    total = 0.0
+    for i in range(ptr.shape[0] - 1):
+        chosen = labels[ptr[i] : ptr[i + 1]]
+        here = truth[ptr[i] : ptr[i + 1]]
+        lost = loss(here, chosen, costs[ptr[i] : ptr[i + 1]])
+        total += lost
+        if lost > 0.0 or not same(here, chosen):
+            scatter(chains, i, here, amount, w)
+            scatter(chains, i, chosen, -amount, w)
+    return total
+
+
+@allocating_inside()
+def loss(here, labels, costs):
+    """``sum of costs[t] where labels[t] is wrong``."""
+    total = 0.0
+    for t in range(here.shape[0]):
+        if here[t] != labels[t]:
+            total += costs[t]
+    return total
+
+
+@allocating_inside()
+def same(one, other):
+    """Whether two labelings are equal."""
+    for t in range(one.shape[0]):  # noqa: SIM110 - compiled
+        if one[t] != other[t]:
+            return False
+    return True
+
+
+@allocating(nogil=True)
+def subgradient_sweep(order, chains, lam, total, late, numbers):
+    """``total += psi_i(y*)`` at ``w = total / (lam t)``, for the chains in order.
+
+    ``numbers = (t, sum of L)``; ``late`` makes the average: ``sum over steps of total`` is
+    ``t total - late``.
+    """
+    ptr, truth, costs, shape = chains[0], chains[4], chains[5], chains[6]
+    n_labels, has_links = shape[1], shape[3]
+    theta = np.empty((longest(ptr), n_labels))
+    found = np.empty(theta.shape[0], np.int16)
+    for position in range(order.shape[0]):
+        i = order[position]
+        first, last = ptr[i], ptr[i + 1]
+        t = numbers[0]
+        scale = 1.0 / (lam * t) if t > 0 else 0.0
+        links = links_of(chains, total, scale)
+        length = node_scores(chains, total, scale, i, theta)
+        add_costs(theta, length, truth[first:last], costs[first:last], 1.0)
+        viterbi(theta, length, links, has_links, found)
+        here, chosen = truth[first:last], found[:length]
+        numbers[0] += 1.0
+        numbers[1] += loss(here, chosen, costs[first:last])
+        if not same(here, chosen):
+            scatter(chains, i, here, 1.0, total)
+            scatter(chains, i, chosen, -1.0, total)
+            scatter(chains, i, here, t, late)
+            scatter(chains, i, chosen, -t, late)
+
+
+@allocating(nogil=True)
+def sum_product(chains, w, scale, temperature, first, last, marginals, pairs, expected):
+    """Marginals of ``p(y) ~ exp(scale w'phi(x_i, y) + temperature L_i(y))``, by forward-backward.
+
+    ``marginals`` has a row per node; ``pairs[i]`` takes the pair marginals, summed over the chain,
+    and ``expected[i]`` the mean of L_i.
+    """
+    ptr, truth, costs, shape = chains[0], chains[4], chains[5], chains[6]
+    n_labels, has_links = shape[1], shape[3]
+    links = links_of(chains, w, scale)
+    size = longest(ptr)
+    theta, alpha = np.empty((size, n_labels)), np.empty((size, n_labels))
+    beta, weights = np.empty((size, n_labels)), np.empty((size, n_labels))
+    factors = np.exp(links - links.max())
+    for i in range(first, last):
+        length = node_scores(chains, w, scale, i, theta)
+        here, cost = truth[ptr[i] : ptr[i + 1]], costs[ptr[i] : ptr[i + 1]]
+        add_costs(theta, length, here, cost, temperature)
+        out = marginals[ptr[i] : ptr[i + 1]]
+        if has_links:
+            if not scaled_forward_backward(
+                theta, length, factors, alpha, beta, weights, out, pairs[i]
+            ):
+                forward_backward(theta, length, links, alpha, beta, out, pairs[i])
+        else:
+            for t in range(length):
+                top = theta[t].max()
+                total = 0.0
+                for a in range(n_labels):
+                    out[t, a] = np.exp(theta[t, a] - top)
+                    total += out[t, a]
+                out[t] /= total
+        lost = 0.0
+        for t in range(length):
+            lost += cost[t] * (1.0 - out[t, here[t]])
+        expected[i] = lost
+
+
+@allocating_inside(fastmath=_FAST)
+def scaled_forward_backward(theta, length, factors, alpha, beta, weights, marginals, pairs):
+    """The same as :func:`forward_backward` on numbers scaled to sum 1 at every node.
+
+    Products instead of exponentials, so much faster; returns False where they get too small for
+    that, which very large scores can bring about.
+    """
+    n_labels = theta.shape[1]
+    for t in range(length):
+        top = theta[t].max()
+        for a in range(n_labels):
+            weights[t, a] = np.exp(theta[t, a] - top)
+    column = np.empty(n_labels)
+    for t in range(length):
+        if t == 0:
+            column[:] = 1.0
+        else:
+            column[:] = 0.0
+            for a in range(n_labels):
+                p, row = alpha[t - 1, a], factors[a]
+                for b in range(n_labels):
+                    column[b] += p * row[b]
+        total = 0.0
+        for b in range(n_labels):
+            alpha[t, b] = column[b] * weights[t, b]
+            total += alpha[t, b]
+        if not total > _SMALL:
+            return False
+        alpha[t] /= total
+    beta[length - 1] = 1.0
+    pairs[:] = 0.0
+    for t in range(length - 2, -1, -1):
+        for b in range(n_labels):
+            column[b] = weights[t + 1, b] * beta[t + 1, b]
+        total = whole = 0.0
+        for a in range(n_labels):
+            row = factors[a]
+            ahead = 0.0
+            for b in range(n_labels):
+                ahead += row[b] * column[b]
+            beta[t, a] = ahead
+            total += ahead
+            whole += alpha[t, a] * ahead
+        if not (total > _SMALL and whole > _SMALL):
+            return False
+        for a in range(n_labels):
+            p, row, out = alpha[t, a] / whole, factors[a], pairs[a]
+            for b in range(n_labels):
+                out[b] += p * row[b] * column[b]
+        beta[t] /= total
+    for t in range(length):
+        total = 0.0
+        for a in range(n_labels):
+            marginals[t, a] = alpha[t, a] * beta[t, a]
+            total += marginals[t, a]
+        if not total > _SMALL:
+            return False
+        marginals[t] /= total
+    return True
+
+
+@allocating_inside()
+def forward_backward(theta, length, links, alpha, beta, marginals, pairs):
+    """Node marginals and summed pair marginals, with logarithms throughout."""
+    n_labels = theta.shape[1]
+    column = np.empty(n_labels)
+    alpha[0] = theta[0]
+    for t in range(1, length):
+        for b in range(n_labels):
+            top = -np.inf
+            for a in range(n_labels):
+                column[a] = alpha[t - 1, a] + links[a, b]
+                top = max(top, column[a])
+            total = 0.0
+            for a in range(n_labels):
+                total += np.exp(column[a] - top)
+            alpha[t, b] = theta[t, b] + top + np.log(total)
+    beta[length - 1] = 0.0
+    for t in range(length - 2, -1, -1):
+        for a in range(n_labels):
+            top = -np.inf
+            for b in range(n_labels):
+                column[b] = links[a, b] + theta[t + 1, b] + beta[t + 1, b]
+                top = max(top, column[b])
+            total = 0.0
+            for b in range(n_labels):
+                total += np.exp(column[b] - top)
+            beta[t, a] = top + np.log(total)
+    for t in range(length):
+        top = -np.inf
+        for a in range(n_labels):
+            top = max(top, alpha[t, a] + beta[t, a])
+        total = 0.0
+        for a in range(n_labels):
+            marginals[t, a] = np.exp(alpha[t, a] + beta[t, a] - top)
+            total += marginals[t, a]
+        for a in range(n_labels):
+            marginals[t, a] /= total
+    pairs[:] = 0.0
+    for t in range(1, length):
+        for a in range(n_labels):
+            p = marginals[t - 1, a]
+            if p < 1e-300:
+                continue
+            # p(b | a) ~ exp(links + theta + beta)
+            top = -np.inf
+            for b in range(n_labels):
+                column[b] = links[a, b] + theta[t, b] + beta[t, b]
+                top = max(top, column[b])
+            total = 0.0
+            for b in range(n_labels):
+                column[b] = np.exp(column[b] - top)
+                total += column[b]
+            for b in range(n_labels):
+                pairs[a, b] += p * column[b] / total
+
+
+@allocating(nogil=True)
+def scatter_marginals(chains, marginals, pairs, amount, w):
+    """``w += amount * sum_i (phi(x_i, y_i) - E phi(x_i, y))`` for marginals of all chains."""
+    ptr, indptr, indices, values, truth, costs, shape = chains
+    n_labels, biases, has_links = shape[1], shape[2], shape[3]
+    start, end, base = offsets(shape)
+    for i in range(ptr.shape[0] - 1):
+        first, last = ptr[i], ptr[i + 1]
+        scatter(chains, i, truth[first:last], amount, w)
+        for row in range(first, last):
+            for k in range(indptr[row], indptr[row + 1]):
+                x = amount * values[k]
+                for a in range(n_labels):
+                    w[indices[k] * n_labels + a] -= x * marginals[row, a]
+        if biases:
+            for a in range(n_labels):
+                w[start + a] -= amount * marginals[first, a]
+                w[end + a] -= amount * marginals[last - 1, a]
+        if has_links:
+            for a in range(n_labels):
+                for b in range(n_labels):
+                    w[base + a * n_labels + b] -= amount * pairs[i, a, b]

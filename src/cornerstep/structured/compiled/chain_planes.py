@@ -1,0 +1,122 @@
+"""The labelings that make up the dual state of chains, and their sums of joint features.
+
+``chains`` as in :mod:`cornerstep.structured.compiled.chain`.  Block i is a convex combination of
+labelings: ``planes = (labels, weights, losses, counts)``, where plane k of block i has the labels
+``labels[room * ptr[i] + k * length:][:length]`` (room: how many a block can have), a weight (0 if
+it is only remembered) and a loss.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cornerstep.core.compiling import allocating, allocating_inside
+from cornerstep.structured.compiled.chain import same, scatter
+
+
+@allocating_inside()
+def plane(planes, ptr, i, k):
+    """The labels of plane k of block i."""
+    length = ptr[i + 1] - ptr[i]
+    start = planes[1].shape[1] * ptr[i] + k * length
+    return planes[0][start : start + length]
+
+
+@allocating_inside()
+def copy(labels, out):
+    """``out[t] = labels[t]``; a loop, since it compiles in a fraction of the time of a slice."""
+    for t in range(labels.shape[0]):
+        out[t] = labels[t]
+
+
+@allocating_inside()
+def norm(weights, i, count):
+    """Make the weights of block i sum to 1."""
+    total = 0.0
+    for k in range(count):
+        total += weights[i, k]
+    for k in range(count):
+        weights[i, k] /= total
+
+
+@allocating(nogil=True)
+def rebuild(chains, planes, amount, w):
+    """Norm the weights of every block to sum 1, then ``w += amount sum_i sum_k a_ik psi_i(y_k)``.
+
+    Returns ``sum_i sum_k a_ik L_ik``.
+    """
+    ptr, truth = chains[0], chains[4]
+    labels, weights, losses, counts = planes
+    total = 0.0
+    for i in range(ptr.shape[0] - 1):
+        here = truth[ptr[i] : ptr[i + 1]]
+        norm(weights, i, counts[i])
+        for k in range(counts[i]):
+            a = weights[i, k]
+            chosen = plane(planes, ptr, i, k)
+            if a > 0.0 and not same(here, chosen):
+                scatter(chains, i, here, amount * a, w)
+                scatter(chains, i, chosen, -amount * a, w)
+                total += a * losses[i, k]
+    return total
+
+
+@allocating_inside()
+def place(planes, ptr, i, chosen):
+    """Which plane of block i is ``chosen``; -1 if none."""
+    for k in range(planes[3][i]):
+        if same(plane(planes, ptr, i, k), chosen):
+            return k
+    return -1
+
+
+@allocating_inside()
+def put(planes, ptr, i, chosen, lost, keep):
+    """A place for a new plane: of one of weight 0 once there are ``keep``, else at the end."""
+    labels, weights, losses, counts = planes
+    slot = counts[i]
+    if slot >= keep or slot == weights.shape[1]:
+        for k in range(counts[i]):
+            if weights[i, k] == 0.0:
+                slot = k
+                break
+    if slot == counts[i]:
+        counts[i] += 1
+    weights[i, slot] = 0.0
+    losses[i, slot] = lost
+    copy(chosen, plane(planes, ptr, i, slot))
+    return slot
+
+
+@allocating_inside()
+def gather(planes, ptr, i, has_links, mean):
+    """The block as marginals: ``mean = (nodes, pairs, touched)``; returns how many pairs it has.
+
+    ``touched`` lists the positions in ``pairs`` that are not 0.
+    """
+    nodes, pairs, touched = mean
+    weights, counts = planes[1], planes[3]
+    length = ptr[i + 1] - ptr[i]
+    n_labels = nodes.shape[1]
+    for t in range(length):
+        for a in range(n_labels):
+            nodes[t, a] = 0.0
+    count = 0
+    for k in range(counts[i]):
+        a = weights[i, k]
+        if a == 0.0:
+            continue
+        labels = plane(planes, ptr, i, k)
+        before = np.int64(labels[0])
+        nodes[0, before] += a
+        for t in range(1, length):
+            here = np.int64(labels[t])
+            nodes[t, here] += a
+            if has_links:
+                pair = before * n_labels + here
+                if pairs[pair] == 0.0:
+                    touched[count] = pair
+                    count += 1
+                pairs[pair] += a
+            before = here
+    return count

@@ -1,0 +1,392 @@
+"""Block steps of a structured SVM over chains: oracle, direction, exact step, update, all compiled.
+
+``chains`` as in :mod:`cornerstep.structured.compiled.chain`, ``planes`` as in
+:mod:`cornerstep.structured.compiled.chain_planes`.  ``state = (w, v, numbers)`` is what a step
+changes besides the planes: ``numbers = (t, l, late l)`` counts the steps and keeps ``l = sum a L /
+n``; ``v`` and ``late l`` make the weighted average of all points so far, ``w - v / s(t)``, ``s(t) =
+t (t + 1)/2``.
+
+A direction in block i moves single labels and pairs of neighbours,
+``psi = sum of c (joint feature of that label or pair)``.  It is kept as a list
+``route = (nodes, labels, moved, pairs, linked)`` (node t, label a and its c; pair and its c) and as
+a vector in ``buffer``, which is all 0 between steps.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cornerstep.core.compiling import allocating, allocating_inside, once
+from cornerstep.structured.compiled.chain import (
+    add_costs,
+    links_in,
+    longest,
+    loss,
+    node_scores,
+    offsets,
+    score,
+    viterbi,
+)  # fmt: skip
+from cornerstep.structured.compiled.chain_planes import copy, gather, norm, place, plane, put
+
+FW, PAIRWISE, AWAY, AUTO = 0, 1, 2, 3
+_ALONE = 1 - 1e-6  # a block does not step away from a plane that has all but this weight
+_NOTHING = 1e-14  # what is left of a label's weight where all planes agree
+
+
+@allocating(nogil=True)
+def sweep(order, rule, remembered, keep, chains, lam, state, planes, gaps, buffer):
+    """Visit the chains in ``order``; see :func:`visit`.
+
+    Returns how many were visited: fewer than asked for if the planes ran out of room.
+    """
+    weights, counts = planes[1], planes[3]
+    n_labels, size = chains[6][1], longest(chains[0])
+    most = max(2 * size, size * n_labels)  # entries of a route
+    mean = (np.empty((size, n_labels)), np.zeros(n_labels**2), np.empty(n_labels**2, np.int64))
+    route = (
+        np.empty(most, np.int64),
+        np.empty(most, np.int64),
+        np.empty(most),
+        np.empty(2 * size + n_labels**2, np.int64),
+        np.empty(2 * size + n_labels**2),
+    )
+    theta, dots = np.empty((size, n_labels)), np.empty(n_labels)
+    work = (theta, dots, mean, route, np.empty(size, planes[0].dtype), np.empty(weights.shape[1]))
+    for position in range(order.shape[0]):
+        i = order[position]
+        if not remembered and counts[i] == weights.shape[1] and full(weights, i):
+            return position
+        visit(i, rule, remembered, keep, chains, lam, state, planes, gaps, work, buffer)
+    return order.shape[0]
+
+
+@allocating_inside()
+def full(weights, i):
+    """Whether all planes of block i have weight."""
+    for k in range(weights.shape[1]):  # noqa: SIM110 - compiled
+        if weights[i, k] == 0.0:
+            return False
+    return True
+
+
+@once()
+def visit(i, rule, remembered, keep, chains, lam, state, planes, gaps, work, buffer):
+    """The exact best step in block i along the direction of ``rule``.
+
+    Its answer is the oracle's or, with ``remembered``, the best of the block's own planes.  Planes
+    of weight 0 give way to new ones once a block has ``keep``.
+    """
+    ptr, truth, costs, shape = chains[0], chains[4], chains[5], chains[6]
+    losses = planes[2]
+    theta, dots, mean, route, found, slopes = work
+    w, v, numbers = state
+    n, has_links = ptr.shape[0] - 1, shape[3]
+    base = offsets(shape)[2]
+    links = links_in(shape, w)
+    here = truth[ptr[i] : ptr[i + 1]]
+    length = here.shape[0]
+    n_pairs = gather(planes, ptr, i, has_links, mean) if rule != PAIRWISE else 0
+    if remembered:
+        along_planes(chains, planes, i, w, dots, slopes)
+        middle, best, worst = rank(planes, i, 0.0, slopes)
+        copy(plane(planes, ptr, i, best), found)
+        top, lost = slopes[best], losses[i, best]
+    else:
+        node_scores(chains, w, 1.0, i, theta)
+        own = score(theta, length, links, has_links, here)
+        if rule == FW:  # the mean is all that it needs
+            middle = mean_slope(planes, i, length, theta, w[base:], own, mean, n_pairs)
+            best, worst = -1, -1
+        else:
+            for k in range(planes[3][i]):
+                slopes[k] = score(theta, length, links, has_links, plane(planes, ptr, i, k))
+            middle, best, worst = rank(planes, i, own, slopes)
+        add_costs(theta, length, here, costs[ptr[i] : ptr[i + 1]], 1.0)
+        top = (viterbi(theta, length, links, has_links, found) - own) / n
+        lost = loss(here, found[:length], costs[ptr[i] : ptr[i + 1]])
+        gaps[i] = max(top - middle, 0.0)
+        best = place(planes, ptr, i, found[:length])
+    numbers[0] += 1.0
+    chosen = found[:length]
+    leaving = chosen if worst < 0 else plane(planes, ptr, i, worst)
+    heavy = 1.0 if worst < 0 else planes[1][i, worst]
+    low = 0.0 if worst < 0 else slopes[worst]
+    kind, step, limit, sizes = choose(
+        i, rule, chains, lam, top, middle, low, heavy, mean, n_pairs, chosen, leaving, route, buffer
+    )
+    for k in range(n_pairs):
+        mean[1][mean[2][k]] = 0.0
+    if kind < 0:
+        return
+    if best < 0 and kind != AWAY:
+        best = put(planes, ptr, i, chosen, lost, keep)
+    amount = step / (lam * n)
+    drain(chains, i, amount, route, sizes, state, buffer)
+    weigh(planes, i, n, kind, step, limit, best, worst, numbers)
+
+
+@allocating_inside()
+def mean_slope(planes, i, length, theta, links, own, mean, n_pairs):
+    """``sum_k a_k (L_k - w'psi_k)/n`` of block i, from its marginals."""
+    nodes, pairs, touched = mean
+    weights, losses, counts = planes[1], planes[2], planes[3]
+    total = -own
+    for k in range(counts[i]):
+        total += weights[i, k] * losses[i, k]
+    for t in range(length):
+        for a in range(theta.shape[1]):
+            total += nodes[t, a] * theta[t, a]
+    for k in range(n_pairs):
+        total += pairs[touched[k]] * links[touched[k]]
+    return total / counts.shape[0]
+
+
+@allocating_inside()
+def rank(planes, i, own, slopes):
+    """Make scores ``w'phi_k`` slopes ``(L_k - w'psi_k)/n``; their mean, the best and the worst.
+
+    Slopes are the dual's derivatives in a_k, ``own = w'phi`` of the truth.  The worst is that of
+    least slope among the planes that have weight.
+    """
+    weights, losses, counts = planes[1], planes[2], planes[3]
+    middle, best, worst = 0.0, 0, -1
+    for k in range(counts[i]):
+        slopes[k] = (losses[i, k] + slopes[k] - own) / counts.shape[0]
+        middle += weights[i, k] * slopes[k]
+        if slopes[k] > slopes[best]:
+            best = k
+        if weights[i, k] > 0.0 and (worst < 0 or slopes[k] < slopes[worst]):
+            worst = k
+    return middle, best, worst
+
+
+@allocating_inside()
+def choose(
+    i, rule, chains, lam, top, middle, low, heavy, mean, n_pairs, chosen, leaving, route, buffer
+):
+    """The direction that the rule takes: its kind (-1 if none), step, largest step, route's sizes.
+
+    The direction is left in ``route`` and ``buffer``.
+    """
+    n = chains[0].shape[0] - 1
+    back = middle - low if heavy < _ALONE else 0.0
+    step, limit, gain, kind, sizes = 0.0, 0.0, 0.0, -1, (0, 0)
+    for direction in range(3):
+        if direction != rule and rule != AUTO and (rule != AWAY or direction == PAIRWISE):
+            continue
+        if rule == AWAY and direction == (AWAY if top - middle >= back else FW):
+            continue
+        if direction == FW:
+            rise, furthest = top - middle, 1.0
+        elif direction == PAIRWISE:
+            rise, furthest = top - low, heavy
+        else:
+            rise, furthest = back, heavy / (1.0 - heavy) if heavy < _ALONE else 0.0
+        if rise <= 0.0:
+            continue
+        sizes = lay(direction, chains, i, mean, n_pairs, chosen, leaving, route)
+        square = fill(chains, i, route, sizes, buffer)
+        if rule == AUTO:  # only a trial
+            clear(chains, i, route, sizes, buffer)
+        curvature = square / (lam * n * n)
+        along = rise / curvature if curvature * furthest > rise else furthest
+        wins = along * rise - 0.5 * along * along * curvature
+        if kind < 0 or wins > gain:
+            gain, kind, step, limit = wins, direction, along, furthest
+    if rule == AUTO and kind >= 0:
+        sizes = lay(np.int64(kind), chains, i, mean, n_pairs, chosen, leaving, route)
+        fill(chains, i, route, sizes, buffer)
+    return kind, step, limit, sizes
+
+
+@allocating_inside()
+def lay(direction, chains, i, mean, n_pairs, chosen, leaving, route):
+    """Write ``v - x``, ``v - u`` or ``x - u`` to ``route``: block x, answer v, worst plane u.
+
+    Returns how many single labels and how many pairs it moves.
+    """
+    nodes, labels, moved, pairs, linked = route
+    n_labels, has_links = chains[6][1], chains[6][3]
+    length = chains[0][i + 1] - chains[0][i]
+    x = 1.0 if direction == AWAY else -1.0 if direction == FW else 0.0
+    v = 0.0 if direction == AWAY else 1.0
+    u = 0.0 if direction == FW else -1.0
+    count = links = 0
+    for t in range(length):
+        if x == 0.0 and chosen[t] == leaving[t]:
+            continue
+        if x == 0.0:
+            nodes[count], labels[count], moved[count] = t, chosen[t], -v
+            nodes[count + 1], labels[count + 1], moved[count + 1] = t, leaving[t], -u
+            count += 2
+            continue
+        for a in range(n_labels):
+            c = -x * mean[0][t, a]
+            if a == chosen[t]:
+                c -= v
+            if a == leaving[t]:
+                c -= u
+            if abs(c) > _NOTHING:
+                nodes[count], labels[count], moved[count] = t, a, c
+                count += 1
+    if not has_links:
+        return count, 0
+    if x != 0.0:
+        for k in range(n_pairs):
+            pairs[links], linked[links] = mean[2][k], -x * mean[1][mean[2][k]]
+            links += 1
+    for t in range(1, length):
+        one = np.int64(chosen[t - 1]) * n_labels + chosen[t]
+        other = np.int64(leaving[t - 1]) * n_labels + leaving[t]
+        if v != 0.0 and (u == 0.0 or one != other):
+            pairs[links], linked[links] = one, -v
+            links += 1
+        if u != 0.0 and (v == 0.0 or one != other):
+            pairs[links], linked[links] = other, -u
+            links += 1
+    return count, links
+
+
+@allocating_inside()
+def fill(chains, i, route, sizes, buffer):
+    """Add the direction to the buffer, which was all 0; returns ``|psi|²``."""
+    ptr, indptr, indices, values, shape = chains[0], chains[1], chains[2], chains[3], chains[6]
+    nodes, labels, moved, pairs, linked = route
+    n_labels, biases = shape[1], shape[2]
+    start, end, base = offsets(shape)
+    first, final = ptr[i], ptr[i + 1] - 1
+    for e in range(sizes[0]):
+        t, a, c = first + nodes[e], labels[e], moved[e]
+        for k in range(indptr[t], indptr[t + 1]):
+            buffer[indices[k] * n_labels + a] += c * values[k]
+        if biases and t == first:
+            buffer[start + a] += c
+        if biases and t == final:
+            buffer[end + a] += c
+    for e in range(sizes[1]):
+        buffer[base + pairs[e]] += linked[e]
+    # <psi, psi>, entry by entry of the sum that made it: no list of distinct indices is needed
+    square = 0.0
+    for e in range(sizes[0]):
+        square += moved[e] * along_node(chains, i, nodes[e], labels[e], buffer)
+    for e in range(sizes[1]):
+        square += linked[e] * buffer[base + pairs[e]]
+    return max(square, 0.0)
+
+
+@allocating_inside()
+def along_node(chains, i, t, a, buffer):
+    """``<buffer, the joint feature of label a at node t>``."""
+    ptr, indptr, indices, values, shape = chains[0], chains[1], chains[2], chains[3], chains[6]
+    start, end, _ = offsets(shape)
+    row = ptr[i] + t
+    total = 0.0
+    for k in range(indptr[row], indptr[row + 1]):
+        total += values[k] * buffer[indices[k] * shape[1] + a]
+    if shape[2] and t == 0:
+        total += buffer[start + a]
+    if shape[2] and row == ptr[i + 1] - 1:
+        total += buffer[end + a]
+    return total
+
+
+@allocating_inside()
+def along_planes(chains, planes, i, vector, dots, out):
+    """``out[k] = <vector, phi_k>`` of the planes of block i, but for a constant that they share.
+
+    Only nodes where planes disagree are looked at, and each of their labels once.
+    """
+    ptr, shape = chains[0], chains[6]
+    n_labels, has_links = shape[1], shape[3]
+    base = offsets(shape)[2]
+    length, count = ptr[i + 1] - ptr[i], planes[3][i]
+    first = plane(planes, ptr, i, np.int64(0))
+    for k in range(count):
+        out[k] = 0.0
+    before = False  # whether planes disagree at the node before
+    for t in range(length):
+        differ = False
+        for k in range(1, count):
+            if plane(planes, ptr, i, k)[t] != first[t]:
+                differ = True
+                break
+        if differ:
+            for a in range(n_labels):
+                dots[a] = np.nan
+            for k in range(count):
+                label = np.int64(plane(planes, ptr, i, k)[t])  # as fill has it: compiled once
+                if np.isnan(dots[label]):
+                    dots[label] = along_node(chains, i, t, label, vector)
+                out[k] += dots[label]
+        if has_links and t > 0 and (differ or before):
+            for k in range(count):
+                labels = plane(planes, ptr, i, k)
+                out[k] += vector[base + np.int64(labels[t - 1]) * n_labels + labels[t]]
+        before = differ
+
+
+@allocating_inside()
+def drain(chains, i, amount, route, sizes, state, buffer):
+    """``w += amount psi`` and ``v += amount late psi`` for the psi of the buffer; empty it."""
+    ptr, indptr, indices, shape = chains[0], chains[1], chains[2], chains[6]
+    w, v, numbers = state
+    late = 0.5 * numbers[0] * (numbers[0] - 1.0)
+    n_labels, biases = shape[1], shape[2]
+    start, end, base = offsets(shape)
+    first, final = ptr[i], ptr[i + 1] - 1
+    for e in range(sizes[0]):
+        t, a = first + route[0][e], route[1][e]
+        for k in range(indptr[t], indptr[t + 1]):
+            _move(buffer, indices[k] * n_labels + a, amount, late, w, v)
+        if biases and t == first:
+            _move(buffer, start + a, amount, late, w, v)
+        if biases and t == final:
+            _move(buffer, end + a, amount, late, w, v)
+    for e in range(sizes[1]):
+        _move(buffer, base + route[3][e], amount, late, w, v)
+
+
+@allocating_inside()
+def _move(buffer, index, amount, late, w, v):
+    change = amount * buffer[index]
+    w[index] += change
+    v[index] += late * change
+    buffer[index] = 0.0
+
+
+@allocating_inside()
+def clear(chains, i, route, sizes, buffer):
+    """Empty the buffer."""
+    ptr, indptr, indices, shape = chains[0], chains[1], chains[2], chains[6]
+    start, end, base = offsets(shape)
+    for e in range(sizes[0]):
+        t, a = ptr[i] + route[0][e], route[1][e]
+        for k in range(indptr[t], indptr[t + 1]):
+            buffer[indices[k] * shape[1] + a] = 0.0
+        if shape[2]:
+            buffer[start + a] = buffer[end + a] = 0.0
+    for e in range(sizes[1]):
+        buffer[base + route[3][e]] = 0.0
+
+
+@allocating_inside()
+def weigh(planes, i, n, kind, step, limit, best, worst, numbers):
+    """Carry a step over to the weights of block i and to l."""
+    weights, losses, count = planes[1], planes[2], planes[3][i]
+    change = 0.0
+    for k in range(count):
+        change -= weights[i, k] * losses[i, k]
+    if kind != PAIRWISE:
+        for k in range(count):
+            weights[i, k] *= 1.0 - step if kind == FW else 1.0 + step
+    if kind != FW:
+        weights[i, worst] = 0.0 if step == limit else max(weights[i, worst] - step, 0.0)
+    if kind != AWAY:
+        weights[i, best] += step
+    else:  # rounding errors would grow by 1 + step each time
+        norm(weights, i, count)
+    for k in range(count):
+        change += weights[i, k] * losses[i, k]
+    numbers[1] += change / n
+    numbers[2] += 0.5 * numbers[0] * (numbers[0] - 1.0) * change / n

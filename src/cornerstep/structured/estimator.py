@@ -1,0 +1,417 @@
+"""``StructuredSVC``: the certified structured SVM, for any structured model."""
+
+from __future__ import annotations
+
+import copy
+import time
+import warnings
+from functools import partial
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
+
+from cornerstep.core.types import FloatArray
+from cornerstep.data.rows import is_dask
+from cornerstep.learning.display import CertifiedDisplay
+from cornerstep.learning.fitting import whole_fit
+from cornerstep.optimiser.loop import Outcome, Stopping, run
+from cornerstep.optimiser.order import ORDERS
+from cornerstep.structured.models.base import StructuredModel, items
+
+BLOCK_SOLVERS = ("bcfw", "bcfw-pairwise", "bcfw-away", "bcfw-auto")
+SOLVERS = (*BLOCK_SOLVERS, "fw", "subgradient", "extragradient")
+GEOMETRIES = ("entropic", "euclidean")
+_CHUNK = 256  # examples that a worker decodes at a time
+
+
+class StructuredSVC(CertifiedDisplay, BaseEstimator):
+    """``min over w of  lambda/2 |w|² + 1/n sum_i max_y (L_i(y) - w'psi_i(y))``, with a certificate.
+
+    ``psi_i(y) = phi(x_i, y_i) - phi(x_i, y)`` and ``lambda = 1/(C n)``.  After ``fit`` the optimum
+    is known to lie between ``dual_objective_`` and ``objective_``.
+
+    Parameters
+    ----------
+    model : StructuredModel
+        What labelings look like, what they cost and how to find the best one; see
+        :mod:`cornerstep.structured`.  It is copied, not changed.
+    C : float, default=1
+        ``lambda = 1/(C n)``.
+    lam : float, optional
+        lambda itself; takes the place of C.
+    solver : str, default='bcfw'
+        Block-coordinate Frank-Wolfe with plain steps ('bcfw'), with 'bcfw-pairwise' or
+        'bcfw-away' steps or the best of the three ('bcfw-auto'); Frank-Wolfe on all examples at
+        once ('fw'); the stochastic 'subgradient' baseline; the dual 'extragradient' method.
+    sampling : {'permuted', 'uniform', 'gap'}, default='permuted'
+        The order in which block solvers visit the examples.
+    averaging : bool, default=True
+        Return the weighted average of all points, by block solvers and 'subgradient'; it predicts
+        better than the last one.  The trace has the objectives of both.
+    tol : float, default=1e-2
+        Absolute duality gap of the objective above, which is per example: stop when
+        ``objective_ - dual_objective_ <= tol``.  It does not scale with C or n.
+    rtol : float, default=0
+        Relative duality gap; the looser of the two counts.
+    max_iter : int, default=1000
+        Passes over the data; iterations of 'fw' and 'extragradient'.
+    time_limit : float, optional
+        Seconds.
+    check_every : int, default=10
+        Passes between the full looks that recompute the gap.
+    cache_passes : int, default=5
+        Corrective passes over the stored labelings after each pass of oracle calls, for block
+        solvers; those of 'bcfw' move weight from an example's worst labeling to its best.  0 gives
+        the methods as they are in textbooks, which need several times as many oracle calls.
+    cache_size : int, default=20
+        Labelings that an example remembers for these passes beyond those that carry weight.
+    geometry : {'entropic', 'euclidean'}, default='entropic'
+        For 'extragradient': how distances of dual points are measured.
+    radius : float, optional
+        For 'extragradient': minimise the mean hinge over ``|w| <= radius`` instead.  The objective
+        is then that mean and the gap the restricted one.
+    warm_start : bool, default=False
+        Start from the dual state of the last fit if the labelings are the same: block solvers, and
+        'fw' if the features are the same too.
+    n_jobs : int, optional
+        Workers of the batch oracles; results do not depend on it.  None means 1, -1 all cores.
+    random_state : int, RandomState or None
+        For the order of the examples.
+    debug : bool, default=False
+        Check every answer of the oracle, and what the model decodes there, slowly.
+        :func:`cornerstep.structured.check_model` does more.
+    verbose : {0, 1, 2}, default=0
+
+    Attributes
+    ----------
+    coef_ : array of shape (size,)
+        w.  ``model_.split(coef_)`` names its parts where the model can.
+    model_ : StructuredModel
+        Prepared for the training data.
+    lam_ : float
+    objective_, dual_objective_, gap_, relative_gap_ : float
+        The certificate, recomputed at the end from the data in float64.
+    status_ : Status
+        Why training stopped.
+    n_iter_ : int
+    n_oracle_calls_ : int
+        Examples decoded for training, certificates apart.
+    trace_ : Trace
+        With ``dual`` and ``oracle_calls``; for block solvers also ``objective_last``,
+        ``objective_average``, ``gap_last``, ``gap_average`` and, if fit was given validation data,
+        ``score_last`` and ``score_average``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cornerstep import StructuredSVC
+    >>> from cornerstep.structured import ChainModel
+    >>> words = [np.eye(2)[[0, 1, 0]], np.eye(2)[[1, 0]], np.eye(2)[[0, 0, 1, 1]]]
+    >>> labels = [["a", "b", "a"], ["b", "a"], ["a", "a", "b", "b"]]
+    >>> clf = StructuredSVC(ChainModel(), C=10.0, random_state=0).fit(words, labels)
+    >>> clf.status_.value, clf.gap_ <= 1e-2, clf.score(words, labels)
+    ('solved', True, 1.0)
+    """
+
+    _state: tuple[Any, ...] | None = None  # of the last fit, for a warm start
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        C: float = 1.0,
+        lam: float | None = None,
+        solver: str = "bcfw",
+        sampling: str = "permuted",
+        averaging: bool = True,
+        tol: float = 1e-2,
+        rtol: float = 0.0,
+        max_iter: int = 1000,
+        time_limit: float | None = None,
+        check_every: int = 10,
+        cache_passes: int = 5,
+        cache_size: int = 20,
+        geometry: str = "entropic",
+        radius: float | None = None,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        debug: bool = False,
+        verbose: int = 0,
+    ) -> None:
+        self.model = model
+        self.C = C
+        self.lam = lam
+        self.solver = solver
+        self.sampling = sampling
+        self.averaging = averaging
+        self.tol = tol
+        self.rtol = rtol
+        self.max_iter = max_iter
+        self.time_limit = time_limit
+        self.check_every = check_every
+        self.cache_passes = cache_passes
+        self.cache_size = cache_size
+        self.geometry = geometry
+        self.radius = radius
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.debug = debug
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        return tags
+
+    def fit(self, X: Any, y: Any, validation: tuple[Any, Any] | None = None) -> StructuredSVC:
+        """Train on examples X with labelings y.
+
+        Parameters
+        ----------
+        X : sequence of examples, or an array or CSR matrix with a row each
+            With Dask bags of examples and labelings, in the same partitions, solver='fw' has the
+            workers decode; all examples come by here once, for the model to prepare itself.
+        y : sequence of labelings
+        validation : (X, y), optional
+            Data that the models on the way are scored on, for ``trace_``.
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        if y is None:
+            raise ValueError("StructuredSVC requires y to be passed, but the target y is None")
+        bags = (X, y)
+        if is_dask(X):
+            from cornerstep.data.dask import computed
+
+            if self.solver != "fw" or self.warm_start:
+                raise ValueError(
+                    "solver must be 'fw' and warm_start False for Dask bags, got "
+                    f"{self.solver!r} and {self.warm_start!r}"
+                )
+            X, y = computed(X, y)
+        n = _count(X)
+        if n == 0 or n != _count(y):
+            raise ValueError(
+                f"X and y must be as many, at least one, got {n} examples and {_count(y)} labelings"
+            )
+        with whole_fit(self):
+            self._train(X, y, bags, validation)
+        if self.status_.is_short:
+            warnings.warn(
+                f"{type(self).__name__} stopped at a gap of {self.gap_:.1e}, above "
+                f"tol={self.tol:g}: {self.status_.message}",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return self
+
+    def _train(self, X: Any, y: Any, bags: tuple[Any, Any], validation: Any) -> None:
+        begin = time.perf_counter()
+        model, n = copy.copy(self.model), _count(X)
+        model.prepare(X, y)
+        self.lam_ = 1.0 / (self.C * n) if self.lam is None else float(self.lam)
+        if hasattr(model, "n_features_"):
+            self.n_features_in_ = model.n_features_
+        self.model_ = model
+        if is_dask(bags[0]):
+            from cornerstep.structured.dask_examples import SpreadExamples
+
+            examples: Any = SpreadExamples(*bags, n, model.size, partial(self._examples, model))
+        else:
+            examples = self._examples(model, X, y)
+        trained, outcome = self._run(examples, validation, begin)
+        self._read_off(trained, outcome)
+
+    def _check_parameters(self) -> None:
+        if not isinstance(self.model, StructuredModel):
+            raise TypeError(f"model must be a StructuredModel, got {self.model!r}")
+        positive = {"C": self.C, "lam": self.lam, "radius": self.radius}
+        for name, value in positive.items():
+            given = value is not None or name == "C"
+            if given and not (isinstance(value, Real) and 0 < float(value) < np.inf):
+                raise ValueError(f"{name} must be a positive number, got {value!r}")
+        choices = {
+            "solver": (self.solver, SOLVERS),
+            "sampling": (self.sampling, ORDERS),
+            "geometry": (self.geometry, GEOMETRIES),
+        }
+        for name, (choice, allowed) in choices.items():
+            if choice not in allowed:
+                raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {choice!r}")
+        least = {"check_every": (self.check_every, 1), "cache_passes": (self.cache_passes, 0),
+                 "cache_size": (self.cache_size, 0)}  # fmt: skip
+        for name, (count, low) in least.items():
+            if not (isinstance(count, Integral) and count >= low):
+                raise ValueError(f"{name} must be an integer >= {low}, got {count!r}")
+        flags = {"averaging": self.averaging, "warm_start": self.warm_start, "debug": self.debug}
+        for name, flag in flags.items():
+            if not isinstance(flag, (bool, np.bool_)):
+                raise ValueError(f"{name} must be True or False, got {flag!r}")
+        jobs = self.n_jobs
+        if jobs is not None and not (isinstance(jobs, Integral) and jobs != 0):
+            raise ValueError(f"n_jobs must be None or an integer other than 0, got {jobs!r}")
+        if self.solver == "subgradient" and self.sampling != "permuted":
+            raise ValueError(
+                "sampling must be 'permuted' for solver='subgradient', whose certificate needs "
+                f"whole passes, got {self.sampling!r}"
+            )
+        if self.radius is not None and self.solver != "extragradient":
+            raise ValueError(f"radius needs solver='extragradient', got {self.solver!r}")
+
+    def _jobs(self) -> int:
+        from joblib import effective_n_jobs
+
+        return int(effective_n_jobs(1 if self.n_jobs is None else self.n_jobs))
+
+    def _examples(self, model: Any, X: Any, y: Any) -> Any:
+        from cornerstep.structured.problem import ModelExamples
+        from cornerstep.structured.solvers.chains import ChainExamples
+
+        compiled = hasattr(model, "encode_chains")
+        soft = compiled or hasattr(model, "part_scores")
+        if self.solver == "extragradient" and not soft:
+            raise ValueError(
+                "solver='extragradient' needs a model that can soften its decoding (chains, "
+                f"multi-class, matchings), got {model!r}"
+            )
+        if compiled and not self.debug:
+            chains = model.encode_chains(X, y)
+            linked = chains.shape[3] and self.geometry == "euclidean"
+            if self.solver == "extragradient" and linked:
+                raise ValueError(
+                    "geometry must be 'entropic' for chains with transitions, got 'euclidean'"
+                )
+            return ChainExamples(chains, model.size, self._jobs())
+        model.check(X, y)
+        return ModelExamples(model, items(X), items(y), self._jobs(), self.debug)
+
+    def _run(self, examples: Any, validation: Any, begin: float) -> tuple[Any, Outcome]:
+        from cornerstep.structured.training import make_solver
+
+        score = None
+        if validation is not None:
+            X, y = validation
+            _same_count(X, y)
+            score = lambda w: self._score(X, y, w)  # noqa: E731
+        signature = self._signature(examples) if self.warm_start else ()
+        kept = self._state if self.warm_start else None
+        state = kept[1] if kept is not None and kept[0] == signature else None
+        solver = make_solver(self, examples, state, score)
+        left = self.time_limit
+        if isinstance(left, Real):  # what is prepared counts too
+            left = left if left < 0 else max(left - (time.perf_counter() - begin), 0.0)
+        stopping = Stopping(self.tol, self.rtol, self.max_iter, left)
+        title = f"StructuredSVC, {self.solver}"
+        outcome = run(solver, stopping, verbose=self.verbose, title=title)
+        trained = solver.blocks if self.solver in BLOCK_SOLVERS else solver
+        self._state = None
+        if self.warm_start and hasattr(trained, "state"):
+            self._state = (signature, trained.state())
+        self.n_oracle_calls_ = int(examples.oracle_calls)
+        return trained, outcome
+
+    def _signature(self, examples: Any) -> tuple[Any, ...]:
+        """What two fits must share for the second to start from the dual state of the first."""
+        from joblib import hash as digest
+
+        family = "blocks" if self.solver in BLOCK_SOLVERS else self.solver
+        if family != "blocks":  # w itself is kept: the features must be the same too
+            data = examples.chains if hasattr(examples, "chains") else (examples.X, examples.Y)
+            return family, self.model_.size, digest(data)
+        if hasattr(examples, "chains"):
+            ptr, truth, costs, shape = (examples.chains[k] for k in (0, 4, 5, 6))
+            return family, "chains", digest((ptr, truth, costs, shape[1:]))
+        return family, "planes", digest(examples.Y)
+
+    def _read_off(self, trained: Any, outcome: Outcome) -> None:
+        self.coef_ = np.array(trained.weights())
+        value, gap = float(outcome.look.value), float(outcome.look.gap)
+        # a difference is off by half a unit of its larger part
+        self.objective_ = value
+        self.dual_objective_ = max(value - gap - float(np.spacing(max(value, gap))), 0.0)
+        self.gap_ = value - self.dual_objective_
+        self.relative_gap_ = self.gap_ / self.objective_ if self.objective_ > 0 else 0.0
+        self.status_ = outcome.status
+        self.n_iter_ = outcome.n_iter
+        self.trace_ = outcome.trace
+
+    def _decoded(self, X: Any, w: FloatArray) -> Any:
+        """The model's answers, in chunks for several workers."""
+        decode, jobs = self.model_.decode_batch, self._jobs()
+        n = _count(X)
+        if jobs == 1 or n <= _CHUNK:
+            return decode(X, w)
+        from joblib import Parallel, delayed
+
+        starts = range(0, n, _CHUNK)
+        with Parallel(n_jobs=jobs, prefer=self.model_.workers) as parallel:
+            parts = parallel(delayed(decode)(X[s : s + _CHUNK], w) for s in starts)
+        if isinstance(parts[0], np.ndarray):
+            return np.concatenate(parts)
+        return [answer for part in parts for answer in part]
+
+    def predict(self, X: Any) -> Any:
+        """The labeling of largest score for each example.
+
+        Parameters
+        ----------
+        X : sequence of examples
+
+        Returns
+        -------
+        list of labelings, or an array where a labeling is one label or a row
+        """
+        check_is_fitted(self)
+        _at_least_one(X)
+        if not hasattr(self.model_, "encode_chains"):  # encoding checks
+            self.model_.check(X)
+        return self._decoded(X, self.coef_)
+
+    def score(self, X: Any, y: Any) -> float:
+        """``1 - (mean loss)`` of the predictions: their accuracy, if the loss is a share.
+
+        Parameters
+        ----------
+        X : sequence of examples
+        y : sequence of labelings
+
+        Returns
+        -------
+        float
+        """
+        check_is_fitted(self)
+        _at_least_one(X)
+        _same_count(X, y)
+        return self._score(X, y, self.coef_)
+
+    def _score(self, X: Any, y: Any, w: FloatArray) -> float:
+        self.model_.check(X, y)
+        losses = self.model_.loss_batch(X, y, self._decoded(X, w))
+        return 1.0 - float(np.mean(losses))
+
+
+def _count(X: Any) -> int:
+    if sp.issparse(X) or hasattr(X, "shape"):
+        return int(X.shape[0]) if X.ndim else 0
+    return len(X)
+
+
+def _at_least_one(X: Any) -> None:
+    if _count(X) == 0:
+        raise ValueError("X must have at least one example, got none")
+
+
+def _same_count(X: Any, y: Any) -> None:
+    if _count(X) != _count(y):
+        raise ValueError(f"X and y must be as many, got {_count(X)} and {_count(y)}")

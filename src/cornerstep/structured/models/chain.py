@@ -1,0 +1,282 @@
+"""Chains: ``w'phi(x, y) = sum_t <W[:, y_t], x_t> + sum_t T[y_t, y_t+1] (+ start[y_1] + end[y_L])``.
+
+Decoding is Viterbi's algorithm in a compiled kernel; features may be dense or CSR.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from cornerstep.core.types import FloatArray
+from cornerstep.core.vectors import SparseVector
+from cornerstep.structured.models.base import StructuredModel, shortened
+
+_MOST_LABELS = 32_767  # labelings are kept in 16 bits
+_ENUMERABLE = 5_000
+
+
+class Chains(NamedTuple):
+    """Encoded chains as the kernels take them; see :mod:`cornerstep.structured.compiled.chain`."""
+
+    ptr: Any
+    indptr: Any
+    indices: Any
+    values: Any
+    truth: Any
+    costs: Any
+    shape: tuple[int, int, int, int]
+
+    @property
+    def n(self) -> int:
+        """How many chains."""
+        return len(self.ptr) - 1
+
+
+class ChainModel(StructuredModel):
+    """``sum_t <W[:, y_t], x_t> + T[y_t, y_t+1]``, with optional biases of the first and last label.
+
+    An example x is an array or CSR matrix of shape (L, d), one row a node, or a pair
+    ``(features, node_weights)``; a labeling y is a sequence of L labels.  The loss is the Hamming
+    loss ``sum_t c_t [y_t != y_hat_t]``.
+
+    Parameters
+    ----------
+    transitions : bool, default=True
+        Whether neighbours have weights T.
+    biases : bool, default=False
+        Whether the first and the last node have weights of their own for each label.
+    normalize : bool, default=True
+        ``c_t = weight_t / sum of weights``, so that a loss is a share of the chain; else
+        ``c_t = weight_t``.  Weights are 1 where x brings none.
+    labels : sequence, optional
+        All labels there are; by default those of the training data.
+
+    Attributes
+    ----------
+    labels_ : array of shape (m,)
+    n_features_ : int
+    size : int
+        ``m d (+ 2 m) (+ m²)``.
+    """
+
+    workers = "threads"
+
+    def __init__(
+        self,
+        transitions: bool = True,
+        biases: bool = False,
+        normalize: bool = True,
+        labels: Sequence[Any] | None = None,
+    ) -> None:
+        self.transitions = transitions
+        self.biases = biases
+        self.normalize = normalize
+        self.labels = labels
+
+    def prepare(self, X: Any, Y: Any) -> None:
+        given = Y if self.labels is None else [self.labels]
+        self.labels_ = np.unique(
+            np.concatenate([_labels(y, f"Y[{i}]") for i, y in enumerate(given)])
+        )
+        if self.labels_.size > _MOST_LABELS:
+            raise ValueError(f"labels must be at most {_MOST_LABELS}, got {self.labels_.size}")
+        self.n_features_ = _matrix(X[0], "X[0]")[0].shape[1]
+        m, d = self.labels_.size, self.n_features_
+        self.size = m * d + 2 * m * bool(self.biases) + m * m * bool(self.transitions)
+
+    def check(self, X: Any, Y: Any = None) -> None:
+        self.encode_chains(X, Y)
+
+    def encode_chains(self, X: Sequence[Any], Y: Sequence[Any] | None = None) -> Chains:
+        """The chains as arrays; labels are numbered, 0 where Y is None."""
+        parts, costs, lengths = [], [], []
+        for i, x in enumerate(X):
+            features, weights = _matrix(x, f"X[{i}]")
+            if features.shape[0] == 0:
+                raise ValueError(f"X[{i}] must have at least one node, got an empty sequence")
+            if features.shape[1] != self.n_features_:
+                raise ValueError(
+                    f"X[{i}] must have {self.n_features_} features a node, got {features.shape[1]}"
+                )
+            total = weights.sum() if self.normalize else 1.0
+            parts.append(features)
+            costs.append(weights / total if total > 0 else weights)
+            lengths.append(features.shape[0])
+        ptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        stacked = _stack(parts)
+        finite = np.isfinite(stacked.data)
+        if not finite.all():
+            entry = np.flatnonzero(~finite)[0]
+            row = np.searchsorted(stacked.indptr, entry, side="right") - 1
+            i = int(np.searchsorted(ptr, row, side="right") - 1)
+            raise ValueError(
+                f"X[{i}] must be finite, got {stacked.data[entry]} in node {row - ptr[i]}"
+            )
+        truth = np.zeros(ptr[-1], np.int64)
+        if Y is not None:
+            truth = self._encode_labels(Y, lengths)
+        shape = (
+            self.n_features_, self.labels_.size,
+            int(bool(self.biases)), int(bool(self.transitions)),
+        )  # fmt: skip
+        return Chains(
+            ptr,
+            stacked.indptr.astype(np.int64),
+            stacked.indices.astype(np.int32),
+            stacked.data,
+            truth.astype(np.int16),
+            np.concatenate(costs),
+            shape,
+        )
+
+    def _encode_labels(self, Y: Sequence[Any], lengths: Sequence[int]) -> npt.NDArray[np.int64]:
+        if len(Y) != len(lengths):
+            raise ValueError(f"Y must have a labeling for each x: {len(lengths)}, got {len(Y)}")
+        arrays = [_labels(y, f"Y[{i}]") for i, y in enumerate(Y)]
+        for i, (labels, length) in enumerate(zip(arrays, lengths, strict=True)):
+            if labels.size != length:
+                raise ValueError(
+                    f"Y[{i}] must have a label for each of the {length} nodes of X[{i}], "
+                    f"got {labels.size}"
+                )
+        flat = np.concatenate(arrays)
+        codes = np.searchsorted(self.labels_, flat)
+        codes[codes == self.labels_.size] = 0
+        wrong = self.labels_[codes] != flat
+        if wrong.any():
+            node = int(np.flatnonzero(wrong)[0])
+            i = int(np.searchsorted(np.cumsum(lengths), node, side="right"))
+            raise ValueError(
+                f"Y[{i}] has the label {flat[node].item()!r}, which is not one of the model's "
+                f"{self.labels_.size} labels"
+            )
+        return codes
+
+    def split(self, w: FloatArray) -> dict[str, FloatArray]:
+        """The weights by name: 'nodes' (d, m), 'start', 'end' (m,), 'transitions' (m, m)."""
+        m, d = self.labels_.size, self.n_features_
+        parts, at = {"nodes": w[: m * d].reshape(d, m)}, m * d
+        if self.biases:
+            parts["start"], parts["end"] = w[at : at + m], w[at + m : at + 2 * m]
+            at += 2 * m
+        if self.transitions:
+            parts["transitions"] = w[at:].reshape(m, m)
+        return parts
+
+    def joint_feature(self, x: Any, y: Any) -> SparseVector:
+        features = _matrix(x, "x")[0]
+        m, d = self.labels_.size, self.n_features_
+        labels = self._encode_labels([y], [features.shape[0]])
+        if sp.issparse(features):
+            entries = sp.coo_array(features)
+            (node, feature), entry = entries.coords, entries.data
+        else:
+            node, feature = features.nonzero()
+            entry = features[node, feature]
+        indices = [feature.astype(np.int64) * m + labels[node]]
+        values, at = [entry], m * d
+        if self.biases:
+            indices.append(np.array([at + labels[0], at + m + labels[-1]]))
+            values.append(np.ones(2))
+            at += 2 * m
+        if self.transitions:
+            indices.append(at + labels[:-1] * m + labels[1:])
+            values.append(np.ones(labels.size - 1))
+        where, inverse = np.unique(np.concatenate(indices), return_inverse=True)
+        return SparseVector(
+            where, np.bincount(inverse, np.concatenate(values), where.size), self.size
+        )
+
+    def loss(self, x: Any, y: Any, y_hat: Any) -> float:
+        weights = _matrix(x, "x")[1]
+        total = weights.sum() if self.normalize else 1.0
+        wrong = np.asarray(y) != np.asarray(y_hat)
+        return float(weights @ wrong / total) if total > 0 else 0.0
+
+    def loss_augmented_decode(self, x: Any, y: Any, w: FloatArray) -> npt.NDArray[Any]:
+        return self.loss_augmented_decode_batch([x], [y], w)[0]
+
+    def decode(self, x: Any, w: FloatArray) -> npt.NDArray[Any]:
+        return self.decode_batch([x], w)[0]
+
+    def loss_augmented_decode_batch(
+        self, X: Sequence[Any], Y: Sequence[Any], w: FloatArray
+    ) -> list[npt.NDArray[Any]]:
+        return self._decoded(self.encode_chains(X, Y), w, True)
+
+    def decode_batch(self, X: Sequence[Any], w: FloatArray) -> list[npt.NDArray[Any]]:
+        return self._decoded(self.encode_chains(X), w, False)
+
+    def _decoded(self, chains: Chains, w: FloatArray, augment: bool) -> list[npt.NDArray[Any]]:
+        from cornerstep.structured.compiled.chain import decode
+
+        labels = np.empty(chains.ptr[-1], np.int16)
+        decode(tuple(chains), w, 0, chains.n, augment, labels, np.empty(chains.n))
+        return np.split(self.labels_[labels], chains.ptr[1:-1])
+
+    def labelings(self, x: Any) -> Iterable[Any] | None:
+        length = _matrix(x, "x")[0].shape[0]
+        if self.labels_.size**length > _ENUMERABLE:
+            return None
+        return map(np.array, itertools.product(self.labels_, repeat=length))
+
+
+def _matrix(x: Any, name: str) -> tuple[Any, FloatArray]:
+    """Features (dense or CSR, two-dimensional) and node weights of an example."""
+    weights = None
+    if isinstance(x, tuple):
+        if len(x) != 2:
+            raise ValueError(
+                f"{name} must be features or (features, node_weights), got {len(x)} parts"
+            )
+        x, weights = x
+    try:
+        features = x if sp.issparse(x) else np.asarray(x)
+    except ValueError:  # rows of different lengths
+        raise ValueError(f"{name} must be a matrix, got rows of different lengths") from None
+    if features.ndim != 2 or features.dtype.kind not in "fiub":
+        raise ValueError(
+            f"{name} must be a matrix of numbers with a row per node, got shape {features.shape} "
+            f"of {features.dtype}"
+        )
+    if weights is None:
+        return features, np.ones(features.shape[0])
+    weights = np.asarray(weights, dtype=np.float64)
+    if weights.shape != (features.shape[0],):
+        raise ValueError(
+            f"{name} must have a node weight for each of its {features.shape[0]} nodes, "
+            f"got shape {weights.shape}"
+        )
+    wrong = np.flatnonzero(~((weights >= 0) & np.isfinite(weights)))
+    if wrong.size:
+        raise ValueError(
+            f"{name} must have finite node weights >= 0, got {weights[wrong[0]]} at node {wrong[0]}"
+        )
+    return features, weights
+
+
+def _labels(y: Any, name: str) -> npt.NDArray[Any]:
+    try:
+        labels = np.asarray(y)
+    except ValueError:  # nested and ragged
+        labels = np.empty(0, object)
+    if labels.ndim != 1 or labels.dtype == object:
+        raise ValueError(f"{name} must be a sequence of labels, got {shortened(y)}")
+    return labels
+
+
+def _stack(parts: list[Any]) -> Any:
+    """All nodes in one CSR matrix of float64, explicit zeros left out."""
+    if any(sp.issparse(part) for part in parts):
+        stacked = sp.csr_array(sp.vstack([sp.csr_array(part) for part in parts], format="csr"))
+    else:
+        stacked = sp.csr_array(np.concatenate(parts).astype(np.float64))
+    stacked = stacked.astype(np.float64)
+    stacked.sum_duplicates()
+    return stacked

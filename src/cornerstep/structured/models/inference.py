@@ -1,0 +1,197 @@
+"""The best labeling of a graph: ``max over y of sum_i nodes[i, y_i] + sum_e pairs[e, y_a, y_b]``.
+
+Exact on forests (max-product), for binary labels whose pairs attract (a minimum cut) and where
+there are few labelings (enumeration).  Otherwise the local relaxation
+
+``max over mu >= 0:  sum_a mu_i(a) = 1,  sum_b mu_e(a, b) = mu_i(a),  sum_a mu_e(a, b) = mu_j(b)``
+
+is solved by HiGHS: exact if its answer is a labeling, an upper bound if it is fractional.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from scipy.sparse.csgraph import breadth_first_order, connected_components
+
+from cornerstep.core.types import FloatArray
+
+_FEW = 16  # 2 to this power labelings are enumerated
+_WHOLE = 1e-6  # marginals so close to 0 and 1 are a labeling
+_FLOOR = 1e-13  # residual capacities so small, relative to the largest, are rounding
+
+Marginals = tuple[FloatArray, FloatArray]
+
+
+class Inference:
+    """Decodes graphs of one shape.
+
+    Parameters
+    ----------
+    n_nodes : int
+    edges : int array of shape (e, 2)
+    n_labels : int
+    used : Counter
+        Counts which algorithm answered.
+    """
+
+    def __init__(
+        self, n_nodes: int, edges: npt.NDArray[np.int64], n_labels: int, used: Counter[str]
+    ) -> None:
+        self.n_nodes, self.edges, self.n_labels = n_nodes, edges, n_labels
+        self.used = used
+        self._lock = threading.Lock()
+        self._program: Any = None
+        self._forest = self._rooted()
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(self.__dict__)
+        state["_program"] = state["_lock"] = None
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._lock = threading.Lock()
+
+    def _rooted(self) -> tuple[Any, ...] | None:
+        """Orders, parents and links of a forest; None if there is a cycle."""
+        n, edges = self.n_nodes, self.edges
+        ones = np.ones(len(edges), np.int64)
+        graph = sp.coo_array((ones, (edges[:, 0], edges[:, 1])), shape=(n, n)).tocsr()
+        count, which = connected_components(graph, directed=False)
+        if len(edges) != n - count:
+            return None
+        parent, order = np.full(n, -1, np.int64), []
+        for root in np.unique(which, return_index=True)[1]:
+            visited, before = breadth_first_order(graph, int(root), directed=False)
+            order.append(visited)
+            inner = visited[1:]
+            parent[inner] = before[inner]
+        link, forward = np.zeros(n, np.int64), np.zeros(n, np.bool_)
+        for e, (a, b) in enumerate(edges):
+            child = b if parent[b] == a else a
+            link[child], forward[child] = e, child == b
+        return np.concatenate(order).astype(np.int64), parent, link, forward
+
+    def marginals(self, y: Any) -> Marginals:
+        """Indicators of a labeling, or the marginals themselves if it is a fractional one."""
+        if isinstance(y, tuple):
+            return y
+        y = np.asarray(y, np.int64)
+        nodes = np.zeros((self.n_nodes, self.n_labels))
+        nodes[np.arange(self.n_nodes), y] = 1.0
+        pairs = np.zeros((len(self.edges), self.n_labels, self.n_labels))
+        pairs[np.arange(len(self.edges)), y[self.edges[:, 0]], y[self.edges[:, 1]]] = 1.0
+        return nodes, pairs
+
+    def best(self, nodes: FloatArray, pairs: FloatArray, relaxed: bool = False) -> Any:
+        """The best labeling; with ``relaxed`` marginals where the relaxation is fractional."""
+        if not pairs.any():  # no edges, or none that matters yet
+            self.used["independent"] += 1
+            return nodes.argmax(axis=1)
+        if self._forest is not None:
+            from cornerstep.structured.compiled.graph import max_product
+
+            self.used["tree"] += 1
+            labels = np.empty(self.n_nodes, np.int64)
+            order, parent, link, forward = self._forest
+            pairs = np.ascontiguousarray(pairs)
+            max_product(nodes.copy(), pairs, order, parent, link, forward, labels)
+            return labels
+        if self.n_labels == 2:
+            attraction = pairs[:, 0, 0] + pairs[:, 1, 1] - pairs[:, 0, 1] - pairs[:, 1, 0]
+            if (attraction >= 0).all():
+                self.used["min-cut"] += 1
+                return self._cut(nodes, pairs, attraction)
+        if self.n_nodes * np.log2(self.n_labels) <= _FEW:
+            self.used["enumeration"] += 1
+            return self._enumerated(nodes, pairs)
+        return self._relaxed(nodes, pairs, relaxed)
+
+    def _gains(self, nodes: FloatArray, pairs: FloatArray) -> FloatArray:
+        """What ``y_i = 1`` adds to the score, if all products ``y_a y_b`` are counted apart."""
+        gains = nodes[:, 1] - nodes[:, 0]
+        np.add.at(gains, self.edges[:, 0], pairs[:, 1, 0] - pairs[:, 0, 0])
+        np.add.at(gains, self.edges[:, 1], pairs[:, 0, 1] - pairs[:, 0, 0])
+        return gains
+
+    def _enumerated(self, nodes: FloatArray, pairs: FloatArray) -> Any:
+        from cornerstep.structured.compiled.graph import enumerate_labelings
+
+        a, b = self.edges.T
+        every = np.arange(len(self.edges))
+        tails = np.concatenate([a, b])
+        rows = np.column_stack(
+            [
+                np.concatenate([every, every]),
+                np.concatenate([b, a]),
+                np.repeat([1, 0], len(self.edges)),
+            ]
+        )
+        order = np.argsort(tails, kind="stable")
+        starts = np.searchsorted(tails[order], np.arange(self.n_nodes + 1)).astype(np.int64)
+        labels = np.empty(self.n_nodes, np.int64)
+        enumerate_labelings(nodes, np.ascontiguousarray(pairs), starts, rows[order], labels)
+        return labels
+
+    def _cut(self, nodes: FloatArray, pairs: FloatArray, joint: FloatArray) -> Any:
+        """``y_a y_b = y_b - (1 - y_a) y_b``: the cut pays where b is the source's and a is not."""
+        from cornerstep.structured.compiled.graph import minimum_cut
+
+        n, (a, b) = self.n_nodes, self.edges.T
+        gains = self._gains(nodes, pairs)
+        np.add.at(gains, b, joint)
+        source, sink, everyone = np.full(n, n), np.full(n, n + 1), np.arange(n)
+        tails = np.concatenate([source, everyone, b])
+        heads = np.concatenate([everyone, sink, a])
+        capacities = np.concatenate([np.maximum(gains, 0), np.maximum(-gains, 0), joint])
+        k = tails.size
+        tails, heads = np.concatenate([tails, heads]), np.concatenate([heads, tails])
+        order = np.argsort(tails, kind="stable")
+        rank = np.empty(2 * k, np.int64)
+        rank[order] = np.arange(2 * k)
+        twins = rank[np.concatenate([np.arange(k, 2 * k), np.arange(k)])][order]
+        starts = np.searchsorted(tails[order], np.arange(n + 3)).astype(np.int64)
+        room = np.concatenate([capacities, np.zeros(k)])[order]
+        inside = np.empty(n + 2, np.bool_)
+        floor = _FLOOR * float(room.max())
+        minimum_cut(n + 2, starts, heads[order].astype(np.int64), twins, room, floor, inside)
+        return inside[:n].astype(np.int64)
+
+    def _relaxed(self, nodes: FloatArray, pairs: FloatArray, relaxed: bool) -> Any:
+        costs = -np.concatenate([nodes.ravel(), pairs.ravel()])
+        with self._lock:
+            if self._program is None:
+                self._program = self._local_polytope()
+            mu = self._program.minimize(costs)
+        split = self.n_nodes * self.n_labels
+        single = np.maximum(mu[:split].reshape(self.n_nodes, self.n_labels), 0.0)
+        whole = bool((np.abs(mu - mu.round()) <= _WHOLE).all())
+        self.used["lp" if whole else "lp, fractional"] += 1
+        if whole or not relaxed:
+            return single.argmax(axis=1)
+        return single, np.maximum(mu[split:].reshape(-1, self.n_labels, self.n_labels), 0.0)
+
+    def _local_polytope(self) -> Any:
+        from cornerstep.domains.lp import LinearProgram
+
+        n, m, e = self.n_nodes, self.n_labels, len(self.edges)
+        eye, row = sp.eye_array(m), np.ones((1, m))
+        pick = [
+            sp.coo_array((np.ones(e), (np.arange(e), ends)), shape=(e, n)) for ends in self.edges.T
+        ]
+        matrix = sp.block_array(
+            [
+                [sp.kron(sp.eye_array(n), row), None],
+                [-sp.kron(pick[0], eye), sp.kron(sp.eye_array(e), sp.kron(eye, row))],
+                [-sp.kron(pick[1], eye), sp.kron(sp.eye_array(e), sp.kron(row, eye))],
+            ]
+        )
+        right = np.concatenate([np.ones(n), np.zeros(2 * e * m)])
+        size = n * m + e * m * m
+        return LinearProgram(matrix, right, right, np.zeros(size), np.ones(size))

@@ -1,0 +1,194 @@
+"""Multi-label classification: a binary label for each of m tags,
+
+``w'phi(x, y) = sum_j y_j <w_j, x> + sum over edges (j, k) of V_jk[y_j, y_k]``.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from scipy.sparse.csgraph import minimum_spanning_tree
+
+from cornerstep.core.types import FloatArray
+from cornerstep.structured.models.base import StructuredModel, shortened
+from cornerstep.structured.models.inference import Inference
+
+_ENUMERABLE = 12
+
+
+class MultilabelModel(StructuredModel):
+    """``sum_j y_j <w_j, x> + sum over edges of V_jk[y_j, y_k]`` with the Hamming loss.
+
+    Examples are the rows of an array or CSR matrix, labelings the rows of a 0/1 array.
+
+    Parameters
+    ----------
+    edges : None, 'tree', 'full' or array of shape (e, 2), default=None
+        Which pairs of tags depend on each other: none, the tree of largest mutual information in
+        the training data, all, or these.
+    fit_intercept : bool, default=True
+        Add a constant feature 1.
+    normalize : bool, default=True
+        Whether the loss is divided by the number of tags.
+
+    Attributes
+    ----------
+    n_labels_, n_features_, size : int
+    edges_ : array of shape (e, 2)
+    inference_ : Counter
+        How often which algorithm decoded: 'independent', 'tree', 'min-cut', 'enumeration', 'lp',
+        'lp, fractional' (see :class:`GraphModel`).
+    """
+
+    workers = "threads"
+
+    def __init__(
+        self, edges: Any = None, fit_intercept: bool = True, normalize: bool = True
+    ) -> None:
+        self.edges = edges
+        self.fit_intercept = fit_intercept
+        self.normalize = normalize
+
+    def prepare(self, X: Any, Y: Any) -> None:
+        labels = _binary(Y, None, "Y")
+        self.n_labels_ = labels.shape[1]
+        self.n_features_ = _rows(X).shape[1]
+        self.edges_ = self._chosen_edges(labels)
+        self.inference_: Counter[str] = Counter()
+        self._inference = Inference(self.n_labels_, self.edges_, 2, self.inference_)
+        width = self.n_features_ + bool(self.fit_intercept)
+        self.size = self.n_labels_ * width + 4 * len(self.edges_)
+
+    def _chosen_edges(self, labels: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        m, edges = self.n_labels_, self.edges
+        if edges is None:
+            return np.empty((0, 2), np.int64)
+        if isinstance(edges, str):
+            if edges == "full":
+                return np.array(list(itertools.combinations(range(m), 2)), np.int64).reshape(-1, 2)
+            if edges == "tree":
+                return _tree(labels)
+        else:
+            given = np.asarray(edges)
+            pairs = given.ndim == 2 and given.shape[1] == 2 and given.dtype.kind in "iu"
+            inside = pairs and given.size and 0 <= given.min() <= given.max() < m
+            if inside and (given[:, 0] != given[:, 1]).all():
+                return given.astype(np.int64)
+        raise ValueError(
+            f"edges must be None, 'tree', 'full' or pairs of different tags from 0 to {m - 1}, "
+            f"got {edges!r}"
+        )
+
+    def check(self, X: Any, Y: Any = None) -> None:
+        rows = _rows(X)
+        if rows.shape[1] != self.n_features_:
+            raise ValueError(f"X must have {self.n_features_} features, got {rows.shape[1]}")
+        if Y is not None:
+            labels = _binary(Y, self.n_labels_, "Y")
+            if len(labels) != rows.shape[0]:
+                raise ValueError(f"Y must have {rows.shape[0]} rows, got {len(labels)}")
+
+    def _row(self, x: Any) -> FloatArray:
+        row = x.toarray().ravel() if sp.issparse(x) else np.asarray(x, dtype=np.float64).ravel()
+        return np.append(row, 1.0) if self.fit_intercept else row
+
+    def _potentials(self, x: Any, w: FloatArray) -> tuple[FloatArray, FloatArray]:
+        row = self._row(x)
+        nodes = np.zeros((self.n_labels_, 2))
+        at = self.n_labels_ * row.size
+        nodes[:, 1] = w[:at].reshape(self.n_labels_, -1) @ row
+        return nodes, w[at:].reshape(-1, 2, 2)
+
+    def joint_feature(self, x: Any, y: Any) -> FloatArray:
+        nodes, pairs = self._inference.marginals(y)
+        return np.concatenate([np.outer(nodes[:, 1], self._row(x)).ravel(), pairs.ravel()])
+
+    def loss(self, x: Any, y: Any, y_hat: Any) -> float:
+        nodes, _ = self._inference.marginals(y_hat)
+        wrong = float(nodes[np.arange(self.n_labels_), 1 - np.asarray(y, np.int64)].sum())
+        return wrong / self.n_labels_ if self.normalize else wrong
+
+    def loss_augmented_decode(self, x: Any, y: Any, w: FloatArray) -> Any:
+        nodes, pairs = self._potentials(x, w)
+        nodes += self._costs(y)
+        return self._inference.best(nodes, pairs, relaxed=True)
+
+    def _costs(self, y: Any) -> FloatArray:
+        costs = np.full((self.n_labels_, 2), 1.0 / self.n_labels_ if self.normalize else 1.0)
+        costs[np.arange(self.n_labels_), np.asarray(y, np.int64)] = 0.0
+        return costs
+
+    @property
+    def exact(self) -> bool:  # type: ignore[override]
+        """Whether no answer so far was rounded from a fractional relaxation."""
+        return "lp, fractional" not in self.inference_
+
+    def decode(self, x: Any, w: FloatArray) -> Any:
+        return self._inference.best(*self._potentials(x, w))
+
+    def decode_batch(self, X: Any, w: FloatArray) -> Any:
+        return np.array([self.decode(x, w) for x in (X if not sp.issparse(X) else _split(X))])
+
+    def split(self, w: FloatArray) -> dict[str, FloatArray]:
+        """The weights by name: 'coef' (m, d), perhaps 'intercept' (m,), and 'edges' (e, 2, 2)."""
+        at = self.n_labels_ * (self.n_features_ + bool(self.fit_intercept))
+        W = w[:at].reshape(self.n_labels_, -1)
+        parts = {"coef": W[:, : self.n_features_], "edges": w[at:].reshape(-1, 2, 2)}
+        if self.fit_intercept:
+            parts["intercept"] = W[:, -1]
+        return parts
+
+    def labelings(self, x: Any) -> Iterable[Any] | None:
+        if self.n_labels_ > _ENUMERABLE:
+            return None
+        return map(np.array, itertools.product((0, 1), repeat=self.n_labels_))
+
+
+def _split(X: Any) -> list[Any]:
+    X = sp.csr_array(X)
+    return [X[[i]] for i in range(X.shape[0])]
+
+
+def _rows(X: Any) -> Any:
+    from sklearn.utils import check_array
+
+    if isinstance(X, Sequence) and len(X) and sp.issparse(X[0]):
+        X = sp.vstack(X, "csr")
+    return check_array(X, accept_sparse="csr", dtype=np.float64, input_name="X")
+
+
+def _binary(Y: Any, n_labels: int | None, name: str) -> npt.NDArray[np.int64]:
+    try:
+        labels = np.asarray(Y.toarray() if sp.issparse(Y) else Y)
+    except ValueError:  # rows of different lengths
+        labels = np.empty(0, object)
+    if labels.ndim != 2 or labels.dtype.kind not in "iubf":
+        raise ValueError(f"{name} must be rows of 0 and 1, one column a tag, got {shortened(Y)}")
+    strange = labels[~np.isin(labels, (0, 1))]
+    if strange.size:
+        raise ValueError(f"{name} must be rows of 0 and 1, one column a tag, got {strange[0]}")
+    if n_labels is not None and labels.shape[1] != n_labels:
+        raise ValueError(f"{name} must have {n_labels} columns, got {labels.shape[1]}")
+    return labels.astype(np.int64)
+
+
+def _tree(labels: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The spanning tree of largest mutual information between tags (Chow and Liu)."""
+    n, m = labels.shape
+    information = np.zeros((m, m))
+    both = np.stack([1 - labels, labels]).astype(float)
+    single = both.mean(axis=1)
+    for a, b in itertools.product((0, 1), repeat=2):
+        joint = both[a].T @ both[b] / n
+        expected = np.outer(single[a], single[b])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            information += np.where(joint > 0, joint * np.log(joint / expected), 0.0)
+    # weights must be positive to count as edges: the smallest is the most informative
+    tree = minimum_spanning_tree(np.triu(information.max() + 1.0 - information, 1)).tocoo()
+    return np.column_stack([tree.row, tree.col]).astype(np.int64)

@@ -1,0 +1,373 @@
+"""The structured SVM: ``P(w) = lambda/2 |w|² + 1/n sum_i max_y (L_i(y) - w'psi_i(y))``,
+
+``psi_i(y) = phi(x_i, y_i) - phi(x_i, y)``.  Its dual has a simplex over labelings for each example,
+``D(a) = l - lambda/2 |w|²`` with ``w = sum_i sum_y a_i(y) psi_i(y) / (lambda n)`` and
+``l = sum_i sum_y a_i(y) L_i(y) / n``.  Any w and any a certify each other.
+
+Here: the examples of a problem with their batch oracles, for any model, and what the dual state of
+all blocks has in common.  :mod:`.structured_planes` has the blocks of any model,
+:mod:`.structured_chain` compiled ones for chains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cornerstep.core.rounding import norm
+from cornerstep.core.types import FloatArray
+from cornerstep.core.vectors import SparseVector, Vector
+from cornerstep.optimiser.pieces import Pieces
+from cornerstep.structured.models.base import StructuredModel, as_vector
+from cornerstep.structured.proofs import bound_error, never
+
+_CHUNK = 64  # examples that a worker decodes at a time, however many workers there are
+_PROGRAM = 1e-9  # ten times the tolerance of linear programs whose costs have size 1
+_SLACK = 1e-7  # by how much, relative to its score, rounding may put an answer below the truth
+
+
+class Corners(NamedTuple):
+    """All examples' answers at one w: ``sum_i psi_i(y*)``, ``sum_i L_i(y*)`` and the hinges."""
+
+    image: FloatArray
+    losses: float
+    hinges: FloatArray
+
+
+def add(target: FloatArray, vector: Vector, amount: float) -> None:
+    """``target += amount * vector``."""
+    if isinstance(vector, SparseVector):
+        target[vector.indices] += amount * vector.values
+    else:
+        target += amount * vector
+
+
+def dot(vector: Vector, w: FloatArray) -> float:
+    """``<vector, w>``."""
+    return float(vector @ w)
+
+
+class ModelExamples:
+    """Examples of any model.
+
+    Parameters
+    ----------
+    model : StructuredModel
+        Prepared.
+    X, Y : lists
+    n_jobs : int
+        Workers of the batch oracles.  The answers do not depend on it.
+    debug : bool
+        Check every answer of the oracle.
+    """
+
+    def __init__(
+        self,
+        model: StructuredModel,
+        X: Sequence[Any],
+        Y: Sequence[Any],
+        n_jobs: int = 1,
+        debug: bool = False,
+    ) -> None:
+        self.model = model
+        self.X, self.Y = X, Y
+        self.n = len(X)
+        self.size = model.size
+        self.n_jobs = n_jobs
+        self.debug = debug
+        self.oracle_calls = 0
+        self.interrupted = never
+        self.longest = self.size + 64  # roundings of a score
+        self.n_sums = 2 * self.n  # what the entries of an image are sums of
+        self.outside = 0.0  # by how much the z's leave their polytopes
+        self._largest = 0.0  # norm of the joint features seen
+        self._pieces = Pieces(_CHUNK)
+
+    def terms(self, w: FloatArray) -> float:
+        """What ``sum_k |phi_k w_k|`` is at most, of the labelings seen."""
+        return self._largest * norm(w)
+
+    @property
+    def inexact(self) -> float:
+        """What decoding loses of its scores where a linear program is solved for it."""
+        used = getattr(self.model, "inference_", ())
+        return _PROGRAM if any(how.startswith("lp") for how in used) else 0.0
+
+    @property
+    def width(self) -> float:
+        """What ``|phi(x, y)| + |phi(x, y')|`` is at most, of the labelings seen."""
+        return 2.0 * self._largest
+
+    def _wait(self) -> None:
+        if self.interrupted():
+            raise KeyboardInterrupt
+
+    def truth(self, i: int) -> Vector:
+        """phi(x_i, y_i)."""
+        return self.feature(i, self.Y[i])
+
+    def feature(self, i: int, y: Any) -> Vector:
+        """phi(x_i, y), checked."""
+        vector = as_vector(self.model.joint_feature(self.X[i], y))
+        if vector.size != self.size:
+            raise ValueError(
+                f"joint_feature must return {self.size} entries, got {vector.size} for example {i}"
+            )
+        values = vector.values if isinstance(vector, SparseVector) else vector
+        if not np.isfinite(values).all():
+            raise ValueError(f"joint_feature must be finite, got NaN or infinity for example {i}")
+        self._largest = max(self._largest, norm(values))
+        return vector
+
+    def loss(self, i: int, y: Any) -> float:
+        """L_i(y), checked."""
+        value = float(self.model.loss(self.X[i], self.Y[i], y))
+        if not 0 <= value < np.inf:
+            raise ValueError(f"loss must be a number >= 0, got {value} for example {i}")
+        return value
+
+    def answer(self, i: int, w: FloatArray) -> Any:
+        """The loss-augmented answer for one example."""
+        self.oracle_calls += 1
+        return self.model.loss_augmented_decode(self.X[i], self.Y[i], w)
+
+    def hinge(self, i: int, y: Any, loss: float, feature: Vector, truth: Vector, w: Any) -> float:
+        """``L_i(y) - w'psi_i(y)`` of an answer, which may not be worse than the truth's 0."""
+        above, own = loss + dot(feature, w), dot(truth, w)
+        if above - own < -_SLACK * (1 + abs(own)):
+            raise ValueError(self._blame(i, w, above, own))
+        if self.debug:
+            self._check_stable(i, y, feature)
+            self._check_best("loss_augmented_decode", i, above, w, (), True)
+            decoded = self.model.decode(self.X[i], w)
+            self._check_decoded("decode", i, decoded, w, y)
+        return above - own
+
+    def _check_best(
+        self, function: str, i: int, reached: float, w: FloatArray, others: Any, augmented: bool
+    ) -> None:
+        """Compare an answer with these labelings, and with all if the model lists them."""
+        for other in (*others, *(self.model.labelings(self.X[i]) or ())):
+            value = dot(self.feature(i, other), w) + (self.loss(i, other) if augmented else 0.0)
+            if value > reached + _SLACK * (1 + abs(reached)):
+                raise ValueError(
+                    f"{function} is probably wrong: its answer for example {i} scores "
+                    f"{reached:.9g}, the labeling {other!r} scores {value:.9g}"
+                )
+
+    def _check_decoded(self, function: str, i: int, answer: Any, w: FloatArray, *seen: Any) -> None:
+        """Compare an answer of ``decode`` with the truth and with labelings seen, if exact."""
+        if self.model.exact:
+            reached = dot(self.feature(i, answer), w)
+            self._check_best(function, i, reached, w, (self.Y[i], *seen), False)
+
+    def _check_decode_batch(self, w: FloatArray) -> None:
+        """Compare each answer of ``decode_batch`` with that of ``decode``, which is checked."""
+        batch = self.model.decode_batch(self.X, w)
+        for i, (x, answer) in enumerate(zip(self.X, batch, strict=True)):
+            single = self.model.decode(x, w)
+            self._check_decoded("decode", i, single, w)
+            self._check_decoded("decode_batch", i, answer, w, single)
+
+    def _blame(self, i: int, w: FloatArray, answer: float, truth: float) -> str:
+        """Which of the model's functions probably made an answer worse than the truth."""
+        own = float(self.model.loss(self.X[i], self.Y[i], self.Y[i]))
+        if own != 0:
+            culprit = f"loss is probably wrong: loss(x, y, y) is {own}, not 0"
+        else:
+            culprit = (
+                "loss_augmented_decode is probably wrong, or joint_feature or loss is not the one "
+                "that it maximises"
+            )
+        return (
+            f"the answer of loss_augmented_decode for example {i} scores {answer:.9g}, the truth "
+            f"{truth:.9g}, though the answer must be the best labeling: {culprit}"
+        )
+
+    def _check_stable(self, i: int, y: Any, feature: Vector) -> None:
+        again = self.feature(i, y)
+        one, other = (v.dense() if isinstance(v, SparseVector) else v for v in (feature, again))
+        if not np.array_equal(one, other):
+            raise ValueError(
+                f"joint_feature is probably wrong: two calls for example {i} answered differently"
+            )
+        if self.loss(i, self.Y[i]) != 0:
+            raise ValueError(
+                f"loss is probably wrong: loss(x, y, y) is {self.loss(i, self.Y[i])}, not 0, "
+                f"for example {i}"
+            )
+
+    def _chunks(self) -> Iterator[slice]:
+        for start in range(0, self.n, _CHUNK):
+            yield slice(start, min(start + _CHUNK, self.n))
+
+    def answers(self, w: FloatArray) -> list[Any]:
+        """The loss-augmented answers for all examples, in chunks."""
+        self.oracle_calls += self.n
+        parts = self._decoded(w) if self.n_jobs == 1 else self._decoded_by_workers(w)
+        if self.debug:
+            self._check_decode_batch(w)
+        return [answer for part in parts for answer in part]
+
+    def _decoded(self, w: FloatArray) -> list[Any]:
+        parts = []
+        for piece in self._pieces(self.n):
+            self._wait()
+            parts.append(self.model.loss_augmented_decode_batch(self.X[piece], self.Y[piece], w))
+        return parts
+
+    def _decoded_by_workers(self, w: FloatArray) -> list[Any]:
+        from joblib import Parallel, delayed
+
+        decode = self.model.loss_augmented_decode_batch
+        parts = []
+        with Parallel(
+            n_jobs=self.n_jobs, prefer=self.model.workers, return_as="generator"
+        ) as parallel:
+            for part in parallel(delayed(decode)(self.X[s], self.Y[s], w) for s in self._chunks()):
+                parts.append(part)
+                self._wait()
+        return parts
+
+    def corners(self, w: FloatArray) -> Corners:
+        """The vertex of every block that w points to, summed up."""
+        image, losses, hinges = np.zeros(self.size), 0.0, np.empty(self.n)
+        for i, y in enumerate(self.answers(w)):
+            self._wait()
+            truth, feature, loss = self.truth(i), self.feature(i, y), self.loss(i, y)
+            hinges[i] = self.hinge(i, y, loss, feature, truth, w)
+            add(image, truth, 1.0)
+            add(image, feature, -1.0)
+            losses += loss
+        return Corners(image, losses, hinges)
+
+    def hinges(self, w: FloatArray) -> FloatArray:
+        """The structured hinge of every example."""
+        return np.array(
+            [
+                self.hinge(i, y, self.loss(i, y), self.feature(i, y), self.truth(i), w)
+                for i, y in enumerate(self.answers(w))
+            ]
+        )
+
+    def prox(
+        self, geometry: str, stages: Sequence[tuple[FloatArray, float, float]]
+    ) -> tuple[FloatArray, float]:
+        """``sum_i psi_i`` and ``sum_i L_i`` at a point made of one prox step for each stage.
+
+        A stage ``(w, scale, temperature)`` adds ``scale F_i'w + temperature c_i`` to the mirror
+        image of z_i, from the centre on: see :mod:`.structured_extragradient`.
+        """
+        model: Any = self.model
+        self.oracle_calls += self.n
+        image, losses = np.zeros(self.size), 0.0
+        for i in range(self.n):
+            self._wait()
+            x, y = self.X[i], self.Y[i]
+            costs = model.part_costs(x, y)
+            scores = [
+                scale * model.part_scores(x, w) + temperature * costs
+                for w, scale, temperature in stages
+            ]
+            if geometry == "entropic":
+                z = model.soften(np.sum(scores, axis=0))
+            else:
+                z = model.soften(np.zeros_like(costs))  # the centre
+                for score in scores:
+                    z = model.project(z + score)
+            if hasattr(model, "outside"):
+                self.outside = max(self.outside, model.outside(z))
+            add(image, self.truth(i), 1.0)
+            add(image, model.part_feature(x, z), -1.0)
+            losses += float((costs * z).sum())
+        return image, losses
+
+    def prox_bounds(self, geometry: str) -> tuple[float, float]:
+        """Means of the bounds that the model knows: see :mod:`.structured_extragradient`."""
+        model: Any = self.model
+        bounds = [model.prox_bounds(x, y, geometry) for x, y in zip(self.X, self.Y, strict=True)]
+        squares, spreads = np.mean(bounds, axis=0)
+        return float(squares), float(spreads)
+
+    def blocks(self, lam: float, keep: int) -> Any:
+        """The dual state, at w = 0."""
+        from cornerstep.structured.solvers.planes import PlaneBlocks
+
+        return PlaneBlocks(self, lam, keep)
+
+    def subgradient_sweep(
+        self, order: Any, lam: float, total: FloatArray, late: FloatArray, numbers: FloatArray
+    ) -> None:
+        """``total += psi_i(y*)`` at ``w = total / (lam t)``, one example after the other."""
+        for i in order:
+            t = numbers[0]
+            w = total / (lam * t) if t > 0 else np.zeros(self.size)
+            y = self.answer(i, w)
+            truth, feature, loss = self.truth(i), self.feature(i, y), self.loss(i, y)
+            self.hinge(i, y, loss, feature, truth, w)
+            numbers += (1.0, loss)
+            for vector, sign in ((truth, 1.0), (feature, -1.0)):
+                add(total, vector, sign)
+                add(late, vector, sign * t)
+
+
+class Blocks:
+    """The dual state of all blocks: w, l, and what makes the weighted average of all points so far.
+
+    ``v = sum over steps s of s(s-1)/2 (change of w)``, so that the average with weights growing
+    like s is ``w - v / (t(t+1)/2)``: sparse steps stay sparse.
+    """
+
+    def __init__(self, examples: Any, lam: float, keep: int) -> None:
+        self.examples = examples
+        self.lam = lam
+        self.keep = keep  # planes a block remembers before those of weight 0 give way
+        self.w = np.zeros(examples.size)
+        self.v = np.zeros(examples.size)
+        self.numbers = np.zeros(3)  # t, l, and l's counterpart of v
+        self.gaps = np.full(examples.n, np.inf)
+        self._steps = 0  # since w was computed from the planes
+
+    @property
+    def linear(self) -> float:
+        """The number l."""
+        return float(self.numbers[1])
+
+    def dual(self) -> float:
+        """``D = l - lambda/2 |w|²``."""
+        return self.linear - 0.5 * self.lam * float(self.w @ self.w)
+
+    def average(self) -> tuple[FloatArray, float]:
+        """The w and l of the weighted average of the dual points of all steps so far."""
+        t = self.numbers[0]
+        if t == 0:
+            return self.w.copy(), self.linear
+        total = 0.5 * t * (t + 1)
+        return self.w - self.v / total, float(self.linear - self.numbers[2] / total)
+
+    def _n_terms(self) -> int:
+        """What the entries of w, computed from the planes, are sums of."""
+        raise NotImplementedError
+
+    def dual_error(self) -> float:
+        """By how much :meth:`dual` may be off by rounding."""
+        n_terms = self._n_terms() + 8 * self._steps
+        return bound_error(self.examples, self.lam, self.w, self.linear, n_terms)
+
+    def sweep(self, order: Any, rule: str, remembered: bool) -> None:
+        """Block steps in this order; with ``remembered`` the stored planes stand for the oracle."""
+        raise NotImplementedError
+
+    def rebuild(self) -> None:
+        """Compute w and l anew from the planes."""
+        raise NotImplementedError
+
+    def state(self) -> Any:
+        """The dual point itself: planes and weights, apart from lambda."""
+        raise NotImplementedError
+
+    def restore(self, state: Any) -> None:
+        """Take up the dual point of another run on the same examples."""
+        raise NotImplementedError

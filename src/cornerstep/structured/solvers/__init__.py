@@ -1,0 +1,1 @@
+"""Solvers of the structured SVM, and the dual states that they work on."""

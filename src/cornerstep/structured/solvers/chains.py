@@ -1,0 +1,244 @@
+"""Compiled examples and blocks for chains: the same steps as for any model, without Python inside.
+
+Also serves the multi-class model, whose examples are chains of one node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from cornerstep.core.rounding import gamma
+from cornerstep.core.types import FloatArray
+from cornerstep.optimiser.pieces import Pieces
+from cornerstep.structured.compiled import chain as kernels
+from cornerstep.structured.compiled import chain_planes
+from cornerstep.structured.compiled import sweeps as steps
+from cornerstep.structured.models.chain import Chains
+from cornerstep.structured.problem import Blocks, Corners
+from cornerstep.structured.proofs import never
+
+_CHUNK = 64  # chains that a worker decodes at a time, however many workers there are
+_ROOM = 8  # planes a block has room for at first
+_CODES = {
+    "bcfw": steps.FW, "bcfw-pairwise": steps.PAIRWISE, "bcfw-away": steps.AWAY,
+    "bcfw-auto": steps.AUTO,
+}  # fmt: skip
+
+
+class ChainExamples:
+    """Encoded chains with their batch oracles.
+
+    Parameters
+    ----------
+    chains : Chains
+    size : int
+        Of w.
+    n_jobs : int
+        Threads of the batch oracles.  The answers do not depend on it.
+    """
+
+    def __init__(self, chains: Chains, size: int, n_jobs: int = 1) -> None:
+        self.chains = tuple(chains)
+        self.n = chains.n
+        self.size = size
+        self.nodes = int(chains.ptr[-1])
+        self.n_labels = chains.shape[1]
+        self.n_jobs = n_jobs
+        self.oracle_calls = 0
+        self.interrupted = never
+        ptr, indptr, indices, values = self.chains[:4]
+        # roundings of a score
+        self.longest = int(np.diff(indptr).max()) + 2 * int(np.diff(ptr).max()) + 64
+        self.n_sums = 2 * self.nodes  # what the entries of an image are sums of
+        self.inexact = 0.0  # Viterbi's algorithm is exact but for rounding
+        self.outside = gamma(2**16)  # marginals are quotients of sums of exponentials
+        self._sums = np.bincount(indices, np.abs(values), chains.shape[0]) / self.n
+        self._pieces = Pieces()
+
+    def terms(self, w: FloatArray) -> float:
+        """What ``sum_k |phi_k w_k|`` is at most, on average over the chains."""
+        n_features, m, biases, transitions = self.chains[6]
+        size = np.abs(w)
+        total = float(self._sums @ size[: n_features * m].reshape(n_features, m).max(axis=1))
+        if biases:
+            total += float(size[n_features * m :].reshape(-1, m)[:2].max(axis=1).sum())
+        if transitions:
+            total += (self.nodes / self.n - 1.0) * float(size[-m * m :].max())
+        return total
+
+    @property
+    def width(self) -> float:
+        """What the mean of ``|phi(x, y)| + |phi(x, y')|`` is at most."""
+        links = self.nodes / self.n - 1.0
+        return 2.0 * float(np.sqrt(self._sums @ self._sums + 2.0 + links**2))
+
+    def _wait(self) -> None:
+        if self.interrupted():
+            raise KeyboardInterrupt
+
+    def spread(self, work: Callable[[int, int], None]) -> None:
+        """``work(first, last)`` on chunks of the chains; each writes to its own part only."""
+        if self.n_jobs == 1:
+            for piece in self._pieces(self.n):
+                self._wait()
+                work(piece.start, piece.stop)
+            return
+        from concurrent.futures import ThreadPoolExecutor
+
+        starts = range(0, self.n, _CHUNK)
+
+        def chunk(start: int) -> None:
+            self._wait()
+            work(start, min(start + _CHUNK, self.n))
+
+        with ThreadPoolExecutor(self.n_jobs) as pool:
+            list(pool.map(chunk, starts))
+
+    def answers(self, w: FloatArray) -> tuple[Any, FloatArray]:
+        """The loss-augmented labels of all nodes, and the hinges."""
+        self.oracle_calls += self.n
+        labels, hinges = np.empty(self.nodes, np.int16), np.empty(self.n)
+        self.spread(lambda a, b: kernels.decode(self.chains, w, a, b, True, labels, hinges))
+        return labels, hinges
+
+    def corners(self, w: FloatArray) -> Corners:
+        """The vertex of every block that w points to, summed up."""
+        labels, hinges = self.answers(w)
+        image = np.zeros(self.size)
+        losses = kernels.scatter_all(self.chains, labels, 1.0, image)
+        return Corners(image, losses, hinges)
+
+    def hinges(self, w: FloatArray) -> FloatArray:
+        """The structured hinge of every example."""
+        return self.answers(w)[1]
+
+    def prox(
+        self, geometry: str, stages: Sequence[tuple[FloatArray, float, float]]
+    ) -> tuple[FloatArray, float]:
+        """``sum_i psi_i`` and ``sum_i L_i`` of the marginals: as for any model, by sum-product."""
+        self.oracle_calls += self.n
+        linked = bool(self.chains[6][3])
+        pairs = np.zeros((self.n if linked else 0, self.n_labels, self.n_labels))
+        expected = np.empty(self.n)
+        if geometry == "euclidean":
+            marginals = self._projected(stages)
+            wrong = 1.0 - marginals[np.arange(self.nodes), self.chains[4]]
+            expected = np.array([self.chains[5] @ wrong])
+        else:
+            w = np.sum([scale * stage for stage, scale, _ in stages], axis=0)
+            temperature = sum(stage[2] for stage in stages)
+            marginals = np.empty((self.nodes, self.n_labels))
+            self.spread(
+                lambda a, b: kernels.sum_product(
+                    self.chains, w, 1.0, temperature, a, b, marginals, pairs, expected
+                )
+            )
+        image = np.zeros(self.size)
+        kernels.scatter_marginals(self.chains, marginals, pairs, 1.0, image)
+        return image, float(expected.sum())
+
+    def _projected(self, stages: Sequence[tuple[FloatArray, float, float]]) -> FloatArray:
+        """Euclidean steps, where nodes do not depend on each other: projections onto simplices."""
+        nodes = np.arange(self.nodes)
+        z = np.full((self.nodes, self.n_labels), 1.0 / self.n_labels)
+        for w, scale, temperature in stages:
+            scores = np.empty((self.nodes, self.n_labels))
+            kernels.all_scores(self.chains, w, scores)
+            step = scale * scores + temperature * self.chains[5][:, None]
+            step[nodes, self.chains[4]] -= temperature * self.chains[5]
+            z = simplex_rows(z + step)
+        return z
+
+    def prox_bounds(self, geometry: str) -> tuple[float, float]:
+        """Means over the examples of bounds of ``|F_i|²`` and of the distance from the centre."""
+        ptr, indptr, indices, values, _, _, shape = self.chains
+        lengths = np.diff(ptr)
+        if geometry == "euclidean":
+            return float(values @ values) / self.n + 2.0 * shape[2], float(lengths.mean()) / 2
+        rows = (np.abs(values), indices, indptr)
+        nodes = sp.csr_array(rows, shape=(self.nodes, shape[0]))
+        ones = (np.ones(self.nodes), np.arange(self.nodes), ptr)
+        sums = sp.csr_array(ones, shape=(self.n, self.nodes)) @ nodes
+        # marginals differ by weights that sum to 0, so half the diameter of all phi(y) counts; and
+        # |phi(y)|² is largest if all labels agree and no entries cancel
+        largest = np.asarray(sums.multiply(sums).sum(axis=1)).ravel()
+        largest += 2.0 * shape[2] + shape[3] * (lengths - 1.0) ** 2
+        acute = values.size == 0 or values.min() >= 0 or self.nodes == self.n
+        factor = 0.5 if acute else 1.0
+        return factor * float(largest.mean()), float(lengths.mean()) * np.log(self.n_labels)
+
+    def blocks(self, lam: float, keep: int) -> ChainBlocks:
+        """The dual state, at w = 0."""
+        return ChainBlocks(self, lam, keep)
+
+    def subgradient_sweep(
+        self, order: Any, lam: float, total: FloatArray, late: FloatArray, numbers: FloatArray
+    ) -> None:
+        """``total += psi_i(y*)`` at ``w = total / (lam t)``, one example after the other."""
+        self.oracle_calls += len(order)
+        kernels.subgradient_sweep(order, self.chains, lam, total, late, numbers)
+
+
+def simplex_rows(Z: FloatArray) -> FloatArray:
+    """Each row's nearest point of the simplex."""
+    ordered = -np.sort(-Z, axis=1)
+    excess = (ordered.cumsum(axis=1) - 1.0) / np.arange(1, Z.shape[1] + 1)
+    last = (ordered > excess).sum(axis=1) - 1
+    return np.maximum(Z - excess[np.arange(len(Z)), last][:, None], 0.0)
+
+
+class ChainBlocks(Blocks):
+    """The dual state of chains: planes as 16-bit labels in one array."""
+
+    def __init__(self, examples: ChainExamples, lam: float, keep: int) -> None:
+        super().__init__(examples, lam, keep)
+        n, truth = examples.n, examples.chains[4]
+        self.planes = (truth.copy(), np.ones((n, 1)), np.zeros((n, 1)), np.ones(n, np.int64))
+        self._buffer = np.zeros(examples.size)
+        self._grow(_ROOM)
+
+    def sweep(self, order: Any, rule: str, remembered: bool) -> None:
+        if not remembered:
+            self.examples.oracle_calls += len(order)
+        self._steps += len(order)
+        while len(order):
+            done = steps.sweep(
+                order, _CODES[rule], remembered, self.keep, self.examples.chains,
+                self.lam, (self.w, self.v, self.numbers), self.planes, self.gaps, self._buffer,
+            )  # fmt: skip
+            order = order[done:]
+            if len(order):
+                self._grow(2 * self.planes[1].shape[1])
+
+    def _grow(self, room: int) -> None:
+        """Give every block room for so many planes."""
+        labels, weights, losses, counts = self.planes
+        ptr, old = self.examples.chains[0], weights.shape[1]
+        more = room - old
+        wider = np.zeros(room * ptr[-1], labels.dtype)
+        # block i has the labels from room * ptr[i] on: all that it has moves up as one
+        wider[np.arange(labels.size) + np.repeat(more * ptr[:-1], old * np.diff(ptr))] = labels
+        weights, losses = (np.pad(table, ((0, 0), (0, more))) for table in (weights, losses))
+        self.planes = (wider, weights, losses, counts)
+
+    def rebuild(self) -> None:
+        n = self.examples.n
+        w = np.zeros(self.examples.size)
+        linear = chain_planes.rebuild(self.examples.chains, self.planes, 1.0 / (self.lam * n), w)
+        self.w = w
+        self.numbers[1] = linear / n
+        self._steps = 0
+
+    def _n_terms(self) -> int:
+        return self.examples.nodes * (1 + int(self.planes[3].max()))
+
+    def state(self) -> tuple[Any, ...]:
+        return tuple(part.copy() for part in self.planes)
+
+    def restore(self, state: tuple[Any, ...]) -> None:
+        self.planes = tuple(part.copy() for part in state)
+        self.rebuild()

@@ -1,0 +1,148 @@
+"""Structured SVMs recomputed: what a model claims, from the data it was trained on.
+
+``P(w)`` follows from decoding all examples.  The model holds no dual point: a run of its own, from
+zero, looks for a bound as good as the claimed one, until it has it or a point below it refutes it.
+Any w and any dual point certify each other, so that it does not matter by which way either came.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from typing import Any
+
+import numpy as np
+
+from cornerstep.core.rounding import norm
+from cornerstep.core.types import FloatArray
+from cornerstep.learning.certificates import Certificate
+from cornerstep.learning.claims import CLOSE, Recomputed
+from cornerstep.optimiser.loop import Iterate, Stopping, run
+from cornerstep.optimiser.result import Status
+from cornerstep.structured.models.base import StructuredModel, items
+from cornerstep.structured.problem import ModelExamples
+from cornerstep.structured.proofs import value_error
+from cornerstep.structured.training import make_solver
+
+_MAX_ITER = 100_000  # passes that the search for a bound may take
+_PATIENCE = 1_000  # passes without a better one after which it is given up
+_QUICK = 1_000  # of them by the quickest solver
+
+
+def structured(clf: Any, X: Any, Y: Any, claimed: Certificate, problems: list[str]) -> Recomputed:
+    """The objective of a structured SVM and a bound; what is wrong is added.
+
+    Parameters
+    ----------
+    clf : fitted StructuredSVC
+    X, Y : sequences
+        The data it was trained on.
+    claimed : Certificate
+    problems : list of str
+    """
+    clf._check_parameters()
+    xs, ys = items(X), items(Y)
+    if not xs or len(xs) != len(ys):
+        raise ValueError(f"X and y must be as many, at least one, got {len(xs)} and {len(ys)}")
+    model = copy.copy(clf.model)
+    model.prepare(X, Y)
+    model.check(X, Y)
+    _check_model(clf.model_, model, problems)
+    lam = 1.0 / (clf.C * len(xs)) if clf.lam is None else float(clf.lam)
+    if not abs(clf.lam_ - lam) <= CLOSE * lam:
+        problems.append(f"lam_ is {clf.lam_:.9g}, but C or lam makes it {lam:.9g}")
+    if getattr(clf, "n_features_in_", None) != getattr(model, "n_features_", None):
+        problems.append("n_features_in_ is not the number of features of the data")
+    if not isinstance(clf.status_, Status):
+        problems.append(f"status_ is {clf.status_!r}, which is no status")
+    w = np.asarray(clf.coef_)
+    if w.shape != (model.size,) or w.dtype != np.float64 or not np.isfinite(w).all():
+        problems.append(f"coef_ must be {model.size} finite numbers, got shape {w.shape}")
+        none = np.full(1, np.nan)
+        return Recomputed(none, none, none, "nothing: the model has no weights")
+    value, rounding = _objective(clf, model, X, Y, w, lam, problems)
+    bound, how = _bound(clf, model, X, Y, lam, float(claimed.bounds[0]), rounding)
+    return Recomputed(
+        np.array([value]), np.array([bound]), np.array([2.0 * rounding]), how, attained=False
+    )
+
+
+def _check_model(fitted: StructuredModel, fresh: StructuredModel, problems: list[str]) -> None:
+    """The model that decodes must be what ``model`` makes of the data."""
+    if type(fitted) is not type(fresh):
+        problems.append(f"model_ is a {type(fitted).__name__}, model a {type(fresh).__name__}")
+        return
+    own = tuple(inspect.signature(type(fresh)).parameters)
+    learned = [key for key in vars(fresh) if key.endswith("_") and key != "inference_"]
+    for name in dict.fromkeys((*own, *learned, "size")):
+        if not _same(getattr(fitted, name, None), getattr(fresh, name, None)):
+            problems.append(f"{name} of model_ is not what model has, or makes of the data")
+
+
+def _same(one: Any, other: Any) -> bool:
+    if one is other:
+        return True
+    try:
+        return bool(np.array_equal(np.asarray(one), np.asarray(other)))
+    except (ValueError, TypeError):  # ragged: compared part by part
+        return len(one) == len(other) and all(map(_same, one, other))
+
+
+def _objective(
+    clf: Any, model: Any, X: Any, Y: Any, w: FloatArray, lam: float, problems: list[str]
+) -> tuple[float, float]:
+    """P(w), and a bound of its rounding: that of any model is larger than a compiled one's."""
+    examples = ModelExamples(model, items(X), items(Y))
+    hinge = float(np.maximum(examples.hinges(w), 0.0).mean())
+    off = value_error(examples, lam, w, hinge)
+    if clf.radius is None:
+        return hinge + 0.5 * lam * float(w @ w), off
+    if norm(w) > clf.radius * (1 + CLOSE):
+        problems.append(f"coef_ has a norm above radius={clf.radius:g}")
+    return hinge, off
+
+
+def _bound(
+    clf: Any, model: Any, X: Any, Y: Any, lam: float, claimed: float, rounding: float
+) -> tuple[float, str]:
+    """A lower bound of the optimum at least as large as the claimed one, if there is one.
+
+    The quickest solver looks for it first, then the model's own, which is known to find it.
+    """
+    if claimed <= 0.0:
+        return 0.0, "no objective is negative"
+    slack = CLOSE * abs(claimed) + rounding
+    own = copy.copy(clf)
+    own.lam_, own.random_state, own.debug = lam, copy.deepcopy(clf.random_state), False
+    quick = copy.copy(own)
+    quick.solver, quick.cache_passes, quick.check_every = "bcfw-auto", 5, 1
+    quick.sampling, quick.averaging, quick.cache_size = "permuted", False, 50
+    found = -np.inf
+    for run_of, max_iter in ((quick, _QUICK), (own, _MAX_ITER)):
+        if run_of is quick and clf.radius is not None:
+            continue
+        value, bound = _searched(run_of, model, X, Y, claimed, slack, max_iter)
+        found = max(found, bound)
+        if found >= claimed - slack or value < claimed - slack:
+            return found, "a dual point found by a run from zero"
+    raise ValueError(
+        f"whether the bound of {claimed:.9g} holds could not be decided: runs of their own have "
+        f"found {found:.9g}, and no point below it"
+    )
+
+
+def _searched(
+    clf: Any, model: Any, X: Any, Y: Any, claimed: float, slack: float, max_iter: int
+) -> tuple[float, float]:
+    """Value and bound of a run that ends when it has decided about the claimed one."""
+    best, since = -np.inf, 0
+
+    def decided(look: Iterate) -> bool:
+        nonlocal best, since
+        bound = look.value - look.gap
+        best, since = (bound, 0) if bound > best else (best, since + 1)
+        return bound >= claimed - 0.5 * slack or look.value < claimed - slack or since >= _PATIENCE
+
+    solver = make_solver(clf, clf._examples(model, X, Y))
+    look = run(solver, Stopping(0.0, 0.0, max_iter), callback=decided).look
+    return look.value, look.value - look.gap
