@@ -8,7 +8,8 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
+import scipy.sparse as sp
+from sklearn.base import ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
@@ -26,15 +27,16 @@ from cornerstep.boosting.training import (
 )
 from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.data.rows import is_dask
-from cornerstep.learning.display import CertifiedDisplay
+from cornerstep.learning.certificates import Certificate
+from cornerstep.learning.claims import Recomputed
+from cornerstep.learning.estimator import CertifiedEstimator, Importances
 from cornerstep.learning.fitting import whole_fit
+from cornerstep.learning.specs import Schema
 from cornerstep.learning.targets import classes_and_labels, example_weights
 from cornerstep.optimiser.result import Status, Traces
 
 
-class SoftMarginBoostingClassifier(
-    TrainedEnsemble, CertifiedDisplay, ClassifierMixin, BaseEstimator
-):
+class SoftMarginBoostingClassifier(TrainedEnsemble, ClassifierMixin, CertifiedEstimator):
     """``max over w in the simplex of min over d in P_nu of sum_ij d_i y_i h_j(x_i) w_j``, proven.
 
     The objective is the *soft margin* of the ensemble ``sum_j w_j h_j``: the mean margin of the nu
@@ -121,6 +123,9 @@ class SoftMarginBoostingClassifier(
     _kind: str
     _reweighted: bool
 
+    quantity = "soft margin"
+    maximises = True
+
     def __init__(
         self,
         method: str = "mlpboost",
@@ -156,6 +161,47 @@ class SoftMarginBoostingClassifier(
         self.n_jobs = n_jobs
         self.verbose = verbose
 
+    def check_parameters(self) -> None:
+        """Complain about the first parameter that is not what it may be."""
+        check_parameters(self)
+
+    def recompute(
+        self, X: Any, y: Any, sample_weight: Any, claimed: Certificate, problems: list[str]
+    ) -> Recomputed:
+        from cornerstep.boosting.verification import recompute
+
+        return recompute(self, X, y, sample_weight, claimed, problems)
+
+    @classmethod
+    def model_schema(cls) -> Schema:
+        from cornerstep.boosting.model_file import SCHEMA
+
+        return SCHEMA
+
+    def machine_names(self) -> tuple[str, ...]:
+        if len(self._machines) == 1:
+            return ("",)
+        return tuple(f"{label} or not" for label in self.classes_)
+
+    def model_size(self) -> tuple[str, int]:
+        return "trees", sum(len(machine.hypotheses) for machine in self._machines)
+
+    def strongest(self) -> Importances | None:
+        if self._importances is None:
+            return None
+        caption = "Share of the weighted gains in edge of the splits on a feature."
+        return Importances(self._importances, caption)
+
+    def table_inputs(self, table: Any) -> tuple[Any, Any]:
+        return (table.dense() if sp.issparse(table.X) else table.X), table.y
+
+    def onnx_parts(self) -> tuple[list[Any], list[Any]]:
+        if self._kind != "tree":
+            return super().onnx_parts()
+        from cornerstep.boosting.onnx import tree_ensemble
+
+        return [tree_ensemble(self._machines)], []
+
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> SoftMarginBoostingClassifier:
         """Train on examples X with labels y.
 
@@ -172,7 +218,7 @@ class SoftMarginBoostingClassifier(
         -------
         self
         """
-        check_parameters(self)
+        self.check_parameters()
         with whole_fit(self):
             self._fit(X, y, sample_weight)
         self._warn()
@@ -213,7 +259,7 @@ class SoftMarginBoostingClassifier(
         -------
         self
         """
-        check_parameters(self)
+        self.check_parameters()
         with whole_fit(self):
             self._reweight(X, y, estimators, sample_weight)
         self._warn()

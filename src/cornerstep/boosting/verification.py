@@ -16,32 +16,24 @@ import numpy as np
 
 from cornerstep.boosting.binning import Binning, Tree
 from cornerstep.boosting.learners.trees import combine, evaluate
-from cornerstep.boosting.parameters import check_parameters, share_of_weight
+from cornerstep.boosting.parameters import share_of_weight
 from cornerstep.boosting.problem import SoftMargin
 from cornerstep.boosting.training import Machine, mean_importances, tree_learner
 from cornerstep.core.types import FloatArray, IntArray
+from cornerstep.learning.certificates import Certificate
 from cornerstep.learning.claims import CLOSE, Recomputed
+from cornerstep.learning.verification import examples_of
 from cornerstep.optimiser.result import Status
 
 _UNSEARCHED = 1.0  # the bound of a machine that was interrupted before its first search
 _SINGLE = 1e-6  # edges of other hypotheses than trees are compared in single precision
 
 
-def boosting(
-    clf: Any, X: Any, labels: IntArray, weights: FloatArray, problems: list[str]
+def recompute(
+    clf: Any, X: Any, y: Any, sample_weight: Any, claimed: Certificate, problems: list[str]
 ) -> Recomputed:
-    """Soft margins and bounds of the machines of an ensemble; what is wrong is added.
-
-    Parameters
-    ----------
-    clf : fitted SoftMarginBoostingClassifier
-    X : array of shape (n, d)
-    labels : array of int
-        Numbers of classes.
-    weights : array
-        Of the examples, those of classes included.
-    problems : list of str
-    """
+    """Soft margins and bounds of the machines of an ensemble; what is wrong is added."""
+    X, labels, weights = examples_of(clf, X, y, sample_weight, problems)
     if len(clf.margins_) != labels.size:
         raise ValueError(
             f"the model was trained on {len(clf.margins_)} examples, the data has {labels.size}"
@@ -50,7 +42,7 @@ def boosting(
         raise ValueError(
             f"the model was trained on {clf.n_features_in_} features, the data has {X.shape[1]}"
         )
-    check_parameters(clf)
+    clf.check_parameters()
     _check_copies(clf, labels.size, problems)
     _check_class(clf, problems)
     X = np.ascontiguousarray(X, dtype=np.float64)

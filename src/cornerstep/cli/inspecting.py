@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,7 +12,6 @@ import cornerstep
 from cornerstep.cli import models
 from cornerstep.cli.screen import UNPROVEN, UserError, facts, put_json
 from cornerstep.cli.using import Data, ModelFile, Stream, Target
-from cornerstep.learning import measures
 from cornerstep.learning.certificates import certificate
 
 Json = Annotated[bool, typer.Option("--json", help="Results as JSON.")]
@@ -24,7 +24,7 @@ def inspect(model: ModelFile, json: Json = False) -> None:
     """
     estimator, notes = models.load_model(model)
     manifest = cornerstep.read_manifest(model)
-    name, size = measures.support_size(estimator)
+    name, size = estimator.model_size()
     if json:
         kept = ("format_version", "library_version", "estimator", "certificate", "notes")
         shown = {key: manifest[key] for key in kept}
@@ -32,12 +32,11 @@ def inspect(model: ModelFile, json: Json = False) -> None:
         shown |= {name.replace(" ", "_"): size, "bytes": model.stat().st_size}
         put_json(shown)
         return
-    defaults = type(estimator)(**({"model": None} if measures.is_structured(estimator) else {}))
-    usual = defaults.get_params(deep=False)
+    usual = signature(type(estimator)).parameters
     changed = {
         key: value
         for key, value in estimator.get_params(deep=False).items()
-        if repr(value) != repr(usual[key])
+        if repr(value) != repr(usual[key].default)
     }
     rows: dict[str, Any] = {
         "estimator": manifest["estimator"],
@@ -67,8 +66,7 @@ def _plain(value: Any) -> Any:
 
 
 def _classes(estimator: Any) -> str:
-    of = estimator.model_ if measures.is_structured(estimator) else estimator
-    labels = getattr(of, "labels_", getattr(of, "classes_", ()))
+    labels = estimator.known_labels()
     more = ", ..." if len(labels) > 10 else ""
     return f"{len(labels)}: {', '.join(map(str, labels[:10]))}{more}"
 
@@ -97,7 +95,7 @@ def certify(
         )
     train, _ = models.split(table, notes.get("holdout", 0.0), notes.get("seed", 0))
     try:
-        check = cornerstep.certify(estimator, *models.arrays(estimator, train))
+        check = cornerstep.certify(estimator, *estimator.table_inputs(train))
     except ValueError as problem:
         raise UserError(str(problem)) from None
     if json:

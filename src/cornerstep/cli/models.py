@@ -12,9 +12,7 @@ import numpy as np
 import cornerstep
 from cornerstep.cli.data import Dataset, format_of, is_large, read, stream
 from cornerstep.cli.screen import UserError
-from cornerstep.data.rows import HeldRows, Rows
 from cornerstep.learning.certificates import Certificate
-from cornerstep.learning.measures import is_structured
 
 MODELS = {
     "multiclass": "MulticlassSVC",
@@ -39,13 +37,7 @@ def make(model: str, options: dict[str, Any], extra: list[str]) -> Any:
     """An estimator with the options that were given and the ``name=value`` of ``--set``."""
     if model not in MODELS:
         raise UserError(f"--model must be one of {', '.join(MODELS)}, got {model!r}")
-    kind = getattr(cornerstep, MODELS[model])
-    fixed = {}
-    if model == "structured-chain":
-        from cornerstep.structured import ChainModel
-
-        fixed["model"] = ChainModel()
-    estimator = kind(**fixed)
+    estimator = getattr(cornerstep, MODELS[model]).for_tables()
     known = sorted(set(estimator.get_params(deep=False)) - _OWN)
     chosen = {name: value for name, value in options.items() if value is not None}
     for name, value in [*chosen.items(), *map(_assignment, extra)]:
@@ -64,18 +56,6 @@ def _assignment(text: str) -> tuple[str, Any]:
         return name.strip(), json.loads(value)
     except json.JSONDecodeError:
         return name.strip(), value.strip()
-
-
-def arrays(estimator: Any, data: Dataset) -> tuple[Any, Any]:
-    """X and y as the estimator takes them."""
-    if is_structured(estimator):
-        X, y, _ = data.chains()
-        return X, y
-    if type(estimator).__name__ == "SoftMarginBoostingClassifier" and hasattr(data.X, "todense"):
-        return data.dense(), data.y
-    if hasattr(estimator, "feature_names_in_") and not isinstance(data.X, Rows):
-        return HeldRows(data.X, data.names or None), data.y  # trained in blocks, with names
-    return data.X, data.y
 
 
 def split(data: Dataset, holdout: float, seed: int) -> tuple[Dataset, Dataset | None]:
@@ -125,13 +105,12 @@ def read_for(
     Read in blocks if ``streamed``, or by default if the file is large and the model can do with
     that; ``whole`` says what needs all rows in memory, if anything does.
     """
-    if is_structured(estimator) and type(estimator.model_).__name__ != "ChainModel":
+    if not estimator.reads_tables:
         raise UserError("commands read data for structured models of chains only")
     expected = int(estimator.n_features_in_)
-    linear = getattr(estimator, "kernel", None) == "linear" and hasattr(estimator, "coef_")
     if streamed is None:
-        streamed = linear and whole is None and is_large(path)
-    if streamed and not linear:
+        streamed = estimator.reads_blocks and whole is None and is_large(path)
+    if streamed and not estimator.reads_blocks:
         raise UserError("--stream is for multi-class models with a linear kernel")
     if streamed and whole is not None:
         raise UserError(f"{whole}: give --no-stream")
@@ -170,7 +149,7 @@ def is_table(path: Path) -> bool:
 
 def check_labels(estimator: Any, data: Dataset) -> None:
     """Complain about the first label that the model does not know."""
-    known = estimator.model_.labels_ if is_structured(estimator) else estimator.classes_
+    known = estimator.known_labels()
     data.labelled()
     strange = ~np.isin(data.y, known)
     if strange.any():

@@ -112,7 +112,7 @@ def fit(
     estimator.set_params(random_state=seed, verbose=0 if quiet or json else 1)
     _check_top_k(estimator, train, top_k)
     _check_room(estimator, train)
-    X, y = models.arrays(estimator, train)
+    X, y = estimator.table_inputs(train)
     estimator.fit(X, y)
     proof = certificate(estimator)
     errors = _errors(estimator, train, test, top_k)
@@ -121,7 +121,7 @@ def fit(
         cornerstep.save(estimator, output, notes=notes)
     if report is not None:
         _report(estimator, train, test, report)
-    name, size = measures.support_size(estimator)
+    name, size = estimator.model_size()
     if json:
         put_json({
             "estimator": type(estimator).__name__, "certificate": proof.to_dict(),
@@ -185,7 +185,7 @@ def path(
     train, test = models.split(whole, holdout, seed)
     estimator.set_params(random_state=seed)
     _check_room(estimator, train)
-    X, y = models.arrays(estimator, train)
+    X, y = estimator.table_inputs(train)
     found = cornerstep.regularization_path(estimator, X, y, values)
     rows = []
     for C, fitted in zip(found.Cs, found.estimators, strict=True):
@@ -250,7 +250,7 @@ def _check_room(estimator: Any, train: Dataset) -> None:
 
 def _check_top_k(estimator: Any, train: Dataset, top_k: int) -> None:
     """Before training: there must be as many guesses to make."""
-    if measures.is_structured(estimator):
+    if estimator.predicts_structures:
         if top_k != 1:
             raise UserError("--top-k is not for --model structured-chain")
         return
@@ -265,12 +265,12 @@ def _errors(
     estimator: Any, train: Dataset, test: Dataset | None, top_k: int
 ) -> dict[str, list[float]]:
     """Errors of the first 1, ..., k guesses on both parts of the data."""
-    return {
-        name: []
-        if part is None
-        else measures.top_k_errors(estimator, *models.arrays(estimator, part), top_k)
-        for name, part in (("training", train), ("held-out", test))
-    }
+    errors: dict[str, list[float]] = {"training": [], "held-out": []}
+    for name, part in (("training", train), ("held-out", test)):
+        if part is not None:
+            X, y = estimator.table_inputs(part)
+            errors[name] = measures.top_k_errors(estimator, X, y, top_k)
+    return errors
 
 
 def _shares(values: list[float]) -> str:
@@ -293,7 +293,7 @@ def _notes(
 
 def _report(estimator: Any, train: Dataset, test: Dataset | None, path: Path) -> None:
     part = train if test is None else test
-    X, y = models.arrays(estimator, part)
+    X, y = estimator.table_inputs(part)
     cornerstep.report(
         estimator, X, y, path,
         data_name="the training data" if test is None else "held-out data",

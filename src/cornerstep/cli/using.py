@@ -59,7 +59,7 @@ def predict(
 
 
 def _predictions(estimator: Any, table: Any, top_k: int, scores: bool) -> Iterable[str]:
-    if measures.is_structured(estimator):
+    if estimator.predicts_structures:
         if top_k != 1 or scores:
             raise UserError("--top-k and --scores are not for models of chains")
         X, _, where = table.chains()
@@ -67,7 +67,7 @@ def _predictions(estimator: Any, table: Any, top_k: int, scores: bool) -> Iterab
         for rows, labels in zip(where, estimator.predict(X), strict=True):
             out[rows] = labels
         return [str(label) for label in out]
-    X, _ = models.arrays(estimator, table)
+    X, _ = estimator.table_inputs(table)
     if not 1 <= top_k <= estimator.classes_.size:
         raise UserError(f"--top-k must be from 1 to {estimator.classes_.size}, got {top_k}")
     heading = ["\t".join(str(label) for label in estimator.classes_)] if scores else []
@@ -101,8 +101,8 @@ def evaluate(
     estimator, notes = models.load_model(model)
     table = models.read_for(estimator, notes, data, target=target, streamed=stream)
     models.check_labels(estimator, table)
-    X, y = models.arrays(estimator, table)
-    if measures.is_structured(estimator):
+    X, y = estimator.table_inputs(table)
+    if estimator.predicts_structures:
         if top_k != 1:
             raise UserError("--top-k is not for models of chains")
         answers = estimator.predict(X)

@@ -21,6 +21,7 @@ by name when loading, and its schema is an object graph rather than a page one c
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
 import os
 import zipfile
@@ -30,12 +31,21 @@ from typing import Any
 
 from cornerstep.core.npy import Archive, DamagedError
 from cornerstep.core.output import WriteError, replacing
-from cornerstep.files.schema import SCHEMAS, check_model
-from cornerstep.files.values import Decoder, Encoder, UnsavableError, restart_inference
+from cornerstep.files.values import Decoder, Encoder, UnsavableError, as_kept, restart_inference
 from cornerstep.learning.certificates import certificate
+from cornerstep.learning.estimator import CertifiedEstimator
+from cornerstep.learning.specs import Sizes
 
 FORMAT = "cornerstep model"
 VERSION = 1
+
+#: Where the library's own estimators are; others are given to :func:`load`.
+_HOMES = {
+    "MulticlassSVC": "multiclass",
+    "ReducedHullSVC": "kernel_svm",
+    "SoftMarginBoostingClassifier": "boosting",
+    "StructuredSVC": "structured",
+}
 
 #: Parameters that only a new fit would need: where they cannot be written they are left out.
 _FIT_ONLY = ("random_state", "secondary", "class_weight", "checkpoint")
@@ -80,11 +90,12 @@ def save(
     """
     from cornerstep.core.version import __version__
 
-    name = type(estimator).__name__
-    if name not in SCHEMAS or _class(name) is not type(estimator):
+    if not isinstance(estimator, CertifiedEstimator):
         raise ModelFileError(
-            f"estimator must be one of {', '.join(sorted(SCHEMAS))}, got {type(estimator)!r}"
+            f"estimator must be a CertifiedEstimator, such as {', '.join(_HOMES)}, "
+            f"got {type(estimator)!r}"
         )
+    name = type(estimator).__name__
     proof = certificate(estimator)
     arrays: dict[str, bytes] = {}
     encode = Encoder(arrays)
@@ -99,7 +110,7 @@ def save(
     try:
         attributes = {
             key: encode(getattr(estimator, key), key)
-            for key in SCHEMAS[name][1]
+            for key in estimator.model_schema().attributes
             if hasattr(estimator, key)
         }
     except UnsavableError as problem:
@@ -167,12 +178,15 @@ def read_manifest(path: str | os.PathLike[str]) -> dict[str, Any]:
         return _checked_manifest(archive, path)
 
 
-def load(path: str | os.PathLike[str], *, model: Any = None) -> Any:
+def load(path: str | os.PathLike[str], *, estimator: Any = None, model: Any = None) -> Any:
     """The estimator of a model file; it predicts exactly as the one that was saved.
 
     Parameters
     ----------
     path : path-like
+    estimator : class, optional
+        For an estimator that is not the library's, such as a subclass of your own: that class,
+        which the file cannot bring along.
     model : StructuredModel, optional
         For a :class:`~cornerstep.StructuredSVC` with a model class of your own: an object of that
         class, which the file cannot bring along.  It is copied, not changed.
@@ -193,21 +207,22 @@ def load(path: str | os.PathLike[str], *, model: Any = None) -> Any:
         }
     name = manifest["estimator"]
     try:
-        return _built(name, manifest, Decoder(arrays, model))
+        return _built(_class(name, estimator), manifest, Decoder(arrays, model))
     except Exception as problem:  # nothing is known of what is in the file
         why = " ".join(str(problem).split())
         raise ModelFileError(f"{path} does not hold a usable {name}: {why}") from None
 
 
-def _built(name: str, manifest: dict[str, Any], decode: Decoder) -> Any:
+def _built(kind: type[CertifiedEstimator], manifest: dict[str, Any], decode: Decoder) -> Any:
     """The estimator that a manifest describes, checked."""
+    name = kind.__name__
     parameters = {key: decode(value) for key, value in manifest["parameters"].items()}
-    unknown = set(parameters) - set(_class(name)._get_param_names())
+    unknown = set(parameters) - set(kind._get_param_names())
     if unknown:
         raise ValueError(f"{name} has no parameter {sorted(unknown)[0]!r}")
-    estimator = _class(name)(**parameters)
+    estimator = kind(**parameters)
     for key, value in manifest["attributes"].items():
-        if key not in SCHEMAS[name][1]:
+        if key not in kind.model_schema().attributes:
             raise ValueError(f"{name} has no attribute {key!r}")
         setattr(estimator, key, decode(value))
     check_model(estimator)
@@ -215,10 +230,45 @@ def _built(name: str, manifest: dict[str, Any], decode: Decoder) -> Any:
     return estimator
 
 
-def _class(name: str) -> Any:
-    import cornerstep
+def _class(name: str, given: Any) -> type[CertifiedEstimator]:
+    """The class of that name: the library's, or the one that is given."""
+    if given is not None:
+        if not (isinstance(given, type) and issubclass(given, CertifiedEstimator)):
+            raise TypeError(f"estimator must be a class of certified estimators, got {given!r}")
+        if given.__name__ != name:
+            raise ValueError(f"it was trained by {name}, estimator is the class {given.__name__}")
+        return given
+    if name not in _HOMES:
+        raise ValueError(
+            f"it was trained by {name[:60]!r}, which is not the library's: call load(path, "
+            "estimator=...) with that class"
+        )
+    home = importlib.import_module(f"cornerstep.{_HOMES[name]}.estimator")
+    kind: type[CertifiedEstimator] = getattr(home, name)
+    return kind
 
-    return getattr(cornerstep, name)
+
+def check_model(estimator: CertifiedEstimator) -> None:
+    """Say which parameter or attribute of a fitted estimator cannot be what it is.
+
+    Parameters
+    ----------
+    estimator : estimator whose parameters and attributes are set
+
+    Raises
+    ------
+    ValueError
+    """
+    schema, sizes = estimator.model_schema(), Sizes()
+    estimator.check_parameters()
+    for name, spec in schema.parameters.items():
+        spec.check(as_kept(getattr(estimator, name)), name, sizes)
+    for name, spec in schema.attributes.items():
+        if hasattr(estimator, name):
+            spec.check(as_kept(getattr(estimator, name)), name, sizes)
+            schema.derive(estimator, name, sizes)
+        elif name not in schema.optional(estimator):
+            raise ValueError(f"it has no {name}")
 
 
 @contextmanager
@@ -276,6 +326,4 @@ def _checked_manifest(archive: Archive, path: Any) -> dict[str, Any]:
     for part, kind in _PARTS.items():
         if not isinstance(manifest.get(part), kind):
             raise ModelFileError(_damaged(path, f"its manifest has no {part}"))
-    if manifest["estimator"] not in SCHEMAS:
-        raise ModelFileError(f"{path} holds an unknown estimator, {manifest['estimator']!r:.40}")
     return manifest

@@ -49,6 +49,12 @@ _MODELS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 
 
+def as_kept(value: Any) -> Any:
+    """A value as model files have it: tensors as arrays, numbers of NumPy as numbers."""
+    value = to_numpy(value) if is_foreign(value) else value
+    return value.item() if isinstance(value, np.generic) else value
+
+
 class UnsavableError(ValueError):
     """A value that model files cannot hold."""
 
@@ -67,10 +73,7 @@ class Encoder:
 
     def __call__(self, value: Any, name: str) -> Any:
         """The JSON of ``value``; ``name`` is for its arrays and for complaints."""
-        if is_foreign(value):  # a tensor, say: files hold what every machine can read
-            value = to_numpy(value)
-        if isinstance(value, np.generic):
-            value = value.item()
+        value = as_kept(value)
         if value is None or isinstance(value, bool | int | str):
             return value
         if isinstance(value, float):

@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 import time
 import warnings
-from numbers import Integral, Real
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import _ovr_decision_function
@@ -25,12 +25,17 @@ from cornerstep.kernel_svm.pairs import (
     pairs_of,
     pose,
 )
+from cornerstep.kernel_svm.parameters import check_parameters
 from cornerstep.kernel_svm.problem import Machine
-from cornerstep.kernel_svm.training import METHODS, Training, require_apart, train
-from cornerstep.learning.display import ClassifierDisplay
+from cornerstep.kernel_svm.training import Training, require_apart, train
+from cornerstep.learning.certificates import Certificate
+from cornerstep.learning.claims import Recomputed
+from cornerstep.learning.display import MarginsDisplay
+from cornerstep.learning.estimator import CertifiedEstimator, SupportExamples
 from cornerstep.learning.fitting import whole_fit
 from cornerstep.learning.kernel_blocks import centre, centred
-from cornerstep.learning.kernel_functions import KERNELS, Kernel, gamma_value
+from cornerstep.learning.kernel_functions import Kernel, gamma_value
+from cornerstep.learning.specs import Schema
 from cornerstep.learning.targets import classes_and_labels, example_weights
 from cornerstep.optimiser.result import Status, Trace, Traces
 
@@ -46,7 +51,7 @@ class _Trained(NamedTuple):
     training: Training
 
 
-class ReducedHullSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
+class ReducedHullSVC(MarginsDisplay, ClassifierMixin, CertifiedEstimator):
     """``min 1/2 |A u - B v|²`` over reduced convex hulls u, v in P_K, with a certificate.
 
     ``P_K = {0 <= u <= 1, sum u = K}``: the nearest points of the two classes' reduced hulls, each
@@ -173,6 +178,34 @@ class ReducedHullSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
         tags.input_tags.pairwise = self.kernel == "precomputed"
         return tags
 
+    def check_parameters(self) -> None:
+        """Complain about the first parameter that is not what it may be."""
+        check_parameters(self)
+
+    def recompute(
+        self, X: Any, y: Any, sample_weight: Any, claimed: Certificate, problems: list[str]
+    ) -> Recomputed:
+        from cornerstep.kernel_svm.verification import recompute
+
+        return recompute(self, X, y, sample_weight, claimed, problems)
+
+    @classmethod
+    def model_schema(cls) -> Schema:
+        from cornerstep.kernel_svm.model_file import SCHEMA
+
+        return SCHEMA
+
+    def machine_names(self) -> tuple[str, ...]:
+        names = [str(label) for label in self.classes_]
+        pairs = tuple(f"{a} or {b}" for a, b in combinations(names, 2))
+        return pairs if len(pairs) > 1 else ("",)
+
+    def model_size(self) -> tuple[str, int]:
+        return "support vectors", int(self.support_.size)
+
+    def strongest(self) -> SupportExamples:
+        return SupportExamples(np.abs(self.dual_coef_).max(axis=0), self.support_)
+
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ReducedHullSVC:
         """Train on examples X with labels y.
 
@@ -192,7 +225,7 @@ class ReducedHullSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
         return self
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
-        self._check_parameters()
+        self.check_parameters()
         X, y = validate_data(
             self, X, y, accept_sparse=self._accept_sparse(), dtype=[np.float64, np.float32],
             order="C",
@@ -207,38 +240,6 @@ class ReducedHullSVC(ClassifierDisplay, ClassifierMixin, BaseEstimator):
 
     def _accept_sparse(self) -> str | bool:
         return False if self.kernel == "precomputed" else "csr"
-
-    def _check_parameters(self) -> None:
-        given = {name: getattr(self, name) for name in ("nu", "K", "C")}
-        given = {name: value for name, value in given.items() if value is not None}
-        if len(given) > 1:
-            said = ", ".join(f"{name}={value!r}" for name, value in given.items())
-            raise ValueError(f"only one of nu, K and C may be given, got {said}")
-        for name, value in given.items():
-            if not (isinstance(value, Real) and 0 < float(value) < np.inf):
-                raise ValueError(f"{name} must be a positive number, got {value!r}")
-        if self.nu is not None and self.nu > 1:
-            raise ValueError(f"nu must be in (0, 1], got {self.nu!r}")
-        if not (isinstance(self.tol, Real) and self.tol >= 0):
-            raise ValueError(f"tol must be a number >= 0, got {self.tol!r}")
-        if not (isinstance(self.max_iter, Integral) and self.max_iter >= -1):
-            raise ValueError(f"max_iter must be an integer >= 0, or -1, got {self.max_iter!r}")
-        if not (isinstance(self.cache_size, Real) and self.cache_size > 0):
-            raise ValueError(f"cache_size must be a positive number, got {self.cache_size!r}")
-        if self.time_limit is not None and not (
-            isinstance(self.time_limit, Real) and self.time_limit >= 0
-        ):
-            raise ValueError(f"time_limit must be seconds >= 0 or None, got {self.time_limit!r}")
-        if not (isinstance(self.degree, Integral) and self.degree >= 0):
-            raise ValueError(f"degree must be an integer >= 0, got {self.degree!r}")
-        if not (isinstance(self.coef0, Real) and np.isfinite(float(self.coef0))):
-            raise ValueError(f"coef0 must be a finite number, got {self.coef0!r}")
-        if self.method not in METHODS:
-            raise ValueError(f"method must be one of {', '.join(METHODS)}, got {self.method!r}")
-        if not callable(self.kernel) and self.kernel not in KERNELS:
-            raise ValueError(
-                f"kernel must be one of {', '.join(KERNELS)} or a function, got {self.kernel!r}"
-            )
 
     def _check_feasible(self, labels: IntArray, weights: FloatArray) -> None:
         """Every class must have weight, and enough of it for nu or K."""

@@ -22,10 +22,11 @@ from cornerstep.kernel_svm.pairs import (
     pose,
 )
 from cornerstep.kernel_svm.problem import ReducedHullProblem
+from cornerstep.learning.certificates import Certificate
 from cornerstep.learning.claims import Recomputed
 from cornerstep.learning.kernel_blocks import UNIT, centred
 from cornerstep.learning.kernel_functions import gamma_value
-from cornerstep.multiclass.verification import require_rows
+from cornerstep.learning.verification import examples_of, require_rows
 
 _BLOCK = 2**21  # entries of a kernel matrix held at a time
 _CLOSE = 1e-9  # by how much numbers that follow from a few operations may be off, relative
@@ -42,10 +43,11 @@ class _Claims(NamedTuple):
     margin: float
 
 
-def reduced_hull(
-    clf: Any, X: Any, labels: IntArray, weights: FloatArray, problems: list[str]
+def recompute(
+    clf: Any, X: Any, y: Any, sample_weight: Any, claimed: Certificate, problems: list[str]
 ) -> Recomputed:
     """Value and bound of each machine; adds what is wrong."""
+    X, labels, weights = examples_of(clf, X, y, sample_weight, problems)
     require_rows(clf._shape_fit[0], labels.size)
     machines = pairs_of(clf.classes_.size)
     how = "the best vertex of the domain, by sorting gradients"

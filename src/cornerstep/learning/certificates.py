@@ -9,7 +9,6 @@ have a pair of numbers for each.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -40,6 +39,8 @@ class Certificate:
     n_iter : int
     exact : bool
         False if the bound rests on a weak learner that finds the best hypothesis.
+    maximises : bool
+        Whether values are to be as large as possible, and bounds are above them.
     """
 
     quantity: str
@@ -52,6 +53,7 @@ class Certificate:
     seconds: float
     n_iter: int
     exact: bool = True
+    maximises: bool = False
 
     @property
     def gaps(self) -> FloatArray:
@@ -98,7 +100,7 @@ class Certificate:
         """The certificate in words."""
         several = f" (the largest of {len(self.names)} machines)" if len(self.names) > 1 else ""
         rests = "" if self.exact else ", as far as the weak learner finds the best hypothesis"
-        if self.quantity == "soft margin":
+        if self.maximises:
             return (
                 f"No ensemble of these hypotheses has a soft margin more than {self.gap:.2g} "
                 f"larger{several}{rests}."
@@ -136,16 +138,6 @@ def traces(estimator: Any) -> list[Trace]:
     return estimator.trace_ if isinstance(estimator.trace_, list) else [estimator.trace_]
 
 
-def machine_names(estimator: Any) -> tuple[str, ...]:
-    """What the machines of a model decide: '' if there is one."""
-    if len(traces(estimator)) == 1:
-        return ("",)
-    names = [str(label) for label in estimator.classes_]
-    if type(estimator).__name__ == "ReducedHullSVC":
-        return tuple(f"{a} or {b}" for a, b in combinations(names, 2))
-    return tuple(f"{name} or not" for name in names)
-
-
 def certificate(model: Any) -> Certificate:
     """The certificate of a fitted estimator, or of a result of :func:`cornerstep.minimize`.
 
@@ -164,16 +156,22 @@ def certificate(model: Any) -> Certificate:
         )  # fmt: skip
     if not hasattr(model, "trace_"):
         raise ValueError(f"the estimator must be fitted first, got {model!r}")
+    proof: Certificate = model.certificate()
+    return proof
+
+
+def certificate_of(model: Any) -> Certificate:
+    """The certificate in the attributes of a fitted estimator."""
     runs = traces(model)
     seconds = sum(float(trace["seconds"][-1]) for trace in runs if len(trace))
     status = model.status_
     statuses = tuple(status) if isinstance(status, list) else (status,) * len(runs)
-    if hasattr(model, "soft_margin_"):
+    if model.maximises:
         return Certificate(
-            "soft margin", machine_names(model), np.atleast_1d(model.soft_margin_),
+            model.quantity, model.machine_names(), np.atleast_1d(model.soft_margin_),
             np.atleast_1d(model.bound_), statuses, f"gap <= {model.tol:g}",
             np.full(len(runs), float(model.tol)), seconds, int(model.n_iter_),
-            model.bound_is_exact_,
+            model.bound_is_exact_, True,
         )  # fmt: skip
     values, gaps = np.atleast_1d(model.objective_), np.atleast_1d(model.gap_)
     bounds = np.atleast_1d(getattr(model, "dual_objective_", values - gaps))
@@ -184,6 +182,6 @@ def certificate(model: Any) -> Certificate:
     share = model.rtol if absolute else model.tol
     allowed = np.maximum(model.tol if absolute else 0.0, share * np.abs(values))
     return Certificate(
-        "objective", machine_names(model), values, bounds, statuses, target, allowed,
+        model.quantity, model.machine_names(), values, bounds, statuses, target, allowed,
         seconds, int(np.max(model.n_iter_)),
     )  # fmt: skip

@@ -46,7 +46,7 @@ class Recomputed(NamedTuple):
 
 def compare(claimed: Certificate, found: Recomputed, problems: list[str]) -> None:
     """Add what is wrong with values, bounds and gaps."""
-    sign = -1.0 if claimed.quantity == "soft margin" else 1.0
+    sign = -1.0 if claimed.maximises else 1.0
     if claimed.values.shape != found.values.shape or claimed.bounds.shape != found.bounds.shape:
         problems.append(
             f"the model claims {claimed.values.size} values and {claimed.bounds.size} bounds, it "
@@ -75,7 +75,7 @@ def compare(claimed: Certificate, found: Recomputed, problems: list[str]) -> Non
 
 def check_claims(model: Any, claimed: Certificate, problems: list[str]) -> None:
     """Add where the numbers that a model claims contradict each other, or its status."""
-    sign = -1.0 if claimed.quantity == "soft margin" else 1.0
+    sign = -1.0 if claimed.maximises else 1.0
     values, gaps = claimed.values, np.atleast_1d(model.gap_).astype(np.float64)
     if not (np.isfinite(values).all() and (gaps >= 0).all() and gaps.shape == values.shape):
         problems.append(f"gap_ must be >= 0 and {claimed.quantity} finite for each machine")

@@ -46,8 +46,8 @@ class CertifiedDisplay:
         return bundle
 
 
-class ClassifierDisplay(CertifiedDisplay):
-    """For classifiers: the certificate, and the margins of examples."""
+class MarginsDisplay:
+    """For classifiers: the margins of examples as a picture."""
 
     def plot_margins(self, X: Any, y: Any, ax: Axes | None = None) -> Axes:
         """Draw the share of examples whose margin is at most z, for every z; return the axes.

@@ -14,6 +14,7 @@ from scipy.linalg import LinAlgError, cholesky, eigvalsh
 
 from cornerstep.core.types import FloatArray
 from cornerstep.learning.kernel_blocks import kernel_matrix
+from cornerstep.learning.specs import Fields, Float, Number, Sizes, Word, require
 
 KERNELS = ("linear", "rbf", "poly", "sigmoid", "precomputed")
 
@@ -139,3 +140,23 @@ def _variance(X: Any) -> float:
     if not np.isfinite(squares):
         return float(np.inf)
     return max(float(squares / count), float(np.finfo(np.float64).smallest_subnormal))
+
+
+#: What a model file holds of a kernel: name, gamma, degree, coef0.
+KERNEL = Fields(Word(*KERNELS), Float(0), Number(0), Number())
+
+
+def derive_sizes(estimator: Any, name: str, sizes: Sizes) -> None:
+    """What an attribute of a kernel machine in a model file says of others."""
+    value = getattr(estimator, name)
+    precomputed = hasattr(estimator, "_kernel_fit") and estimator._kernel_fit[0] == "precomputed"
+    if name == "n_features_in_" and precomputed:
+        sizes["n"] = sizes["d"]
+    elif name == "_shape_fit":
+        require(value[1] == sizes["d"], f"{name}[1]", f"{sizes['d']}, as n_features_in_", value[1])
+        sizes["n"] = value[0]
+    elif name == "support_":
+        sizes.update({"v": 0, "c": 0} if precomputed else {"v": sizes["s"], "c": sizes["d"]})
+    elif name == "_support_rows":
+        must = "None" if precomputed else "the support vectors"
+        require((value is None) == precomputed, name, must, value)

@@ -10,14 +10,9 @@ from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.data.rows import Rows
 
 
-def is_structured(estimator: Any) -> bool:
-    """Whether labelings are sequences."""
-    return hasattr(estimator, "model")
-
-
 def top_k_errors(estimator: Any, X: Any, y: Any, most: int) -> list[float]:
     """The error of the first k guesses for k = 1, ..., most."""
-    if is_structured(estimator):
+    if estimator.predicts_structures:
         return [1.0 - float(estimator.score(X, y))]
     if isinstance(X, Rows):  # a block of scores at a time
         hits = estimator.predict_top_k(X, most) == np.asarray(y)[:, None]
@@ -41,21 +36,6 @@ def label_ranks(estimator: Any, X: Any, y: Any) -> IntArray:
     order = np.argsort(-scores, axis=1, kind="stable")
     labels = np.searchsorted(estimator.classes_, y)
     return (order == labels[:, None]).argmax(axis=1)
-
-
-def support_size(estimator: Any) -> tuple[str, int]:
-    """What carries the model, and how much of it there is."""
-    if hasattr(estimator, "support_"):
-        return "support vectors", int(estimator.support_.size)
-    if hasattr(estimator, "estimators_"):
-        lists = estimator.estimators_
-        nested = lists and isinstance(lists[0], list)
-        return "trees", sum(map(len, lists)) if nested else len(lists)
-    if is_structured(estimator):
-        return "weights", int(np.count_nonzero(estimator.coef_))
-    if estimator.dual_coef_ is None:
-        return "weights", int(np.count_nonzero(estimator.coef_))
-    return "support examples", int(np.count_nonzero(abs(estimator.dual_coef_).sum(axis=1)))
 
 
 def margins(estimator: Any, X: Any, y: Any) -> FloatArray:

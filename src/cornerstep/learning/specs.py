@@ -2,7 +2,7 @@
 
 A specification complains in one line: the name of the value, what it must be, and what it is.
 Letters in shapes stand for sizes that other values have too; see
-:mod:`cornerstep.files.schema`.
+:class:`Schema`.
 """
 
 from __future__ import annotations
@@ -10,16 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
-from cornerstep.boosting.binning import Tree
 from cornerstep.optimiser.result import Status, Trace
 
 Sizes = dict[str, int]
-_DEEPEST = 16  # of a tree
 
 
 def require(fits: Any, name: str, must: str, value: Any) -> None:
@@ -229,30 +227,6 @@ class Labels(Spec):
         sizes.update({letter: size(sizes["m"]) for letter, size in self.derived.items()})
 
 
-class Trees(Spec):
-    """A list of complete trees over d features."""
-
-    def check(self, value: Any, name: str, sizes: Sizes) -> None:
-        require(isinstance(value, list) and value, name, "a list of trees", value)
-        require(all(isinstance(tree, Tree) for tree in value), name, "a list of trees", value)
-        counts = set()
-        for part, dtype in (("features", "i8"), ("thresholds", "f8"), ("leaves", "f8")):
-            arrays = [getattr(tree, part) for tree in value]
-            fits = all(isinstance(a, np.ndarray) and a.ndim == 1 for a in arrays)
-            fits = fits and {a.dtype for a in arrays} == {np.dtype(dtype)}
-            require(fits, f"{part} of {name}", f"arrays of {np.dtype(dtype)}", arrays[0])
-        for tree in value:
-            counts.add((tree.features.size, tree.thresholds.size, tree.leaves.size))
-        depths = {(2**k - 1, 2**k - 1, 2**k) for k in range(1, _DEEPEST + 1)}
-        require(counts <= depths, name, "complete trees", max(counts))
-        Array(("i8",), "_", below="d").check(
-            np.concatenate([tree.features for tree in value]), f"features of {name}", sizes
-        )
-        Array(("f8",), "_").check(
-            np.concatenate([tree.leaves for tree in value]), f"leaves of {name}", sizes
-        )
-
-
 class Maybe(Spec):
     """None, or what the specification says."""
 
@@ -311,3 +285,42 @@ class Record(Spec):
         for key, spec in self.parts.items():
             require(hasattr(value, key), name, f"complete: it has no {key}", value)
             spec.check(getattr(value, key), f"{name}.{key}", sizes)
+
+
+class Schema(NamedTuple):
+    """What a fitted estimator is made of: type, shape and range of all that a model file sets.
+
+    Sizes are letters, which mean one number throughout a model: the first attribute that has a
+    letter says which, and all others must agree.
+
+    ====  ===========================================  ====  ======================================
+     d    features                                      n    training examples
+     m    classes                                       s    support vectors
+     r    rows of weights: 1 for two classes, else m    p    machines, each with a certificate
+     w    weights of a structured model                v, c  support vectors kept: s, d or none
+    ====  ===========================================  ====  ======================================
+
+    Attributes
+    ----------
+    parameters : dict
+        The parameters that answers depend on; the others are the estimator's affair.
+    attributes : dict
+        The fitted attributes: nothing else is written or set.
+    optional : function of the estimator
+        Attributes that it may lack, by its parameters.
+    derive : function of the estimator, the name of an attribute, and the sizes
+        What one attribute says of others.
+    """
+
+    parameters: dict[str, Spec]
+    attributes: dict[str, Spec]
+    optional: Callable[[Any], tuple[str, ...]] = lambda estimator: ("feature_names_in_",)
+    derive: Callable[[Any, str, Sizes], None] = lambda estimator, name, sizes: None
+
+
+DOUBLE, WHOLE = ("f8",), ("i4", "i8")
+FLOAT = ("f4", "f8")
+CERTIFIED: dict[str, Spec] = {
+    "objective_": Float(), "dual_objective_": Float(), "gap_": Float(),
+    "relative_gap_": Float(), "status_": StatusOf(), "n_iter_": Integer(), "trace_": TraceOf(),
+}  # fmt: skip

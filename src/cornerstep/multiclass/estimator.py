@@ -9,15 +9,19 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
 from cornerstep.data.arrays import device_errors, is_foreign
-from cornerstep.data.rows import as_rows, is_dask
-from cornerstep.learning.display import ClassifierDisplay
+from cornerstep.data.rows import HeldRows, Rows, as_rows, is_dask
+from cornerstep.learning.certificates import Certificate
+from cornerstep.learning.claims import Recomputed
+from cornerstep.learning.display import MarginsDisplay
+from cornerstep.learning.estimator import CertifiedEstimator, SupportExamples, Weights
 from cornerstep.learning.fitting import whole_fit
 from cornerstep.learning.kernel_functions import Kernel, gamma_value
+from cornerstep.learning.specs import Schema
 from cornerstep.learning.targets import classes_and_labels, example_weights
 from cornerstep.multiclass.arrays.rows import ArrayProblem
 from cornerstep.multiclass.examples import Examples, KernelExamples, with_constant
@@ -33,7 +37,7 @@ from cornerstep.multiclass.training import Problem, train
 from cornerstep.optimiser.loop import Outcome
 
 
-class MulticlassSVC(MulticlassScores, ClassifierDisplay, ClassifierMixin, BaseEstimator):
+class MulticlassSVC(MulticlassScores, MarginsDisplay, ClassifierMixin, CertifiedEstimator):
     """``min over W of  1/2 |W|² + C sum_i weight_i Phi(W'x_i; y_i)``, with a certificate.
 
     Phi is a max-dot-over-simplex loss (see :mod:`cornerstep.multiclass.losses`).  After ``fit`` the
@@ -185,6 +189,56 @@ class MulticlassSVC(MulticlassScores, ClassifierDisplay, ClassifierMixin, BaseEs
         tags.input_tags.pairwise = self.kernel == "precomputed"
         return tags
 
+    def check_parameters(self) -> None:
+        """Complain about the first parameter that is not what it may be."""
+        check_parameters(self)
+
+    def recompute(
+        self, X: Any, y: Any, sample_weight: Any, claimed: Certificate, problems: list[str]
+    ) -> Recomputed:
+        from cornerstep.multiclass.verification import recompute
+
+        return recompute(self, X, y, sample_weight, claimed, problems)
+
+    @classmethod
+    def model_schema(cls) -> Schema:
+        from cornerstep.multiclass.model_file import SCHEMA
+
+        return SCHEMA
+
+    def model_size(self) -> tuple[str, int]:
+        if self.dual_coef_ is None:
+            return super().model_size()
+        return "support examples", int(np.count_nonzero(abs(self.dual_coef_).sum(axis=1)))
+
+    def strongest(self) -> Weights | SupportExamples | None:
+        if hasattr(self, "coef_"):
+            return Weights(self.coef_, self.classes_)
+        if self.dual_coef_ is None:
+            return None
+        sizes = np.asarray(abs(self.dual_coef_).sum(axis=1)).ravel() / 2
+        return SupportExamples(sizes, np.arange(sizes.size))
+
+    @property
+    def reads_blocks(self) -> bool:
+        return self.kernel == "linear" and hasattr(self, "coef_")
+
+    def table_inputs(self, table: Any) -> tuple[Any, Any]:
+        if hasattr(self, "feature_names_in_") and not isinstance(table.X, Rows):
+            return HeldRows(table.X, table.names or None), table.y  # trained in blocks, with names
+        return table.X, table.y
+
+    def onnx_parts(self) -> tuple[list[Any], list[Any]]:
+        if not self.reads_blocks:
+            return super().onnx_parts()
+        from onnx import helper, numpy_helper
+
+        weights = [
+            numpy_helper.from_array(self.coef_.astype(np.float32), "W"),
+            numpy_helper.from_array(self.intercept_.astype(np.float32), "b"),
+        ]
+        return [helper.make_node("Gemm", ["X", "W", "b"], ["scores"], transB=1)], weights
+
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> MulticlassSVC:
         """Train on examples X with labels y.
 
@@ -201,7 +255,7 @@ class MulticlassSVC(MulticlassScores, ClassifierDisplay, ClassifierMixin, BaseEs
         -------
         self
         """
-        check_parameters(self)
+        self.check_parameters()
         with whole_fit(self), device_errors(X), threads(self.n_jobs):
             problem, used, X = self._pose(X, y, sample_weight)
             solver, outcome, coefficients = train(self, problem)

@@ -18,8 +18,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.data.rows import Rows
+from cornerstep.learning.certificates import Certificate
 from cornerstep.learning.claims import CLOSE, Recomputed
 from cornerstep.learning.kernel_functions import Kernel, gamma_value
+from cornerstep.learning.verification import examples_of, require_rows
 from cornerstep.multiclass.examples import Examples
 from cornerstep.multiclass.losses import Loss
 from cornerstep.multiclass.parameters import given_loss
@@ -31,24 +33,17 @@ _COUNTS = 0.05  # share of the gap that rounding may be before twice the digits 
 _ROUNDS = 10_000  # of a run that finds a bound anew
 
 
-def require_rows(trained: int, given: int) -> None:
-    """Complain if the data is not as long as that of training."""
-    if trained != given:
-        raise ValueError(
-            f"the model was trained on {trained} examples, the data has {given}: give the training "
-            "data"
-        )
-
-
 def _blocks(n: int, width: int) -> list[slice]:
     step = max(1, _BLOCK // max(width, 1))
     return [slice(start, min(start + step, n)) for start in range(0, n, step)]
 
 
-def multiclass(
-    clf: Any, X: Any, labels: IntArray, weights: FloatArray, problems: list[str]
+def recompute(
+    clf: Any, X: Any, y: Any, sample_weight: Any, claimed: Certificate, problems: list[str]
 ) -> Recomputed:
     """``P(W)`` and ``D(A)`` of a model; adds what is wrong with it."""
+    given = examples_of(clf, X, y, sample_weight, problems, in_blocks=hasattr(clf, "coef_"))
+    X, labels, weights = given
     used, scales = weights > 0, clf.C * weights
     loss = given_loss(clf, labels.size)
     dual = clf.dual_coef_

@@ -78,7 +78,9 @@ def _number(value: float) -> float | None:
     return float(f"{value:.8g}") if math.isfinite(value) else None
 
 
-def bars(label: str, names: Sequence[str], values: Sequence[float], form: str = ".3g") -> str:
+def bars(
+    label: str, names: Sequence[str], values: Sequence[float] | FloatArray, form: str = ".3g"
+) -> str:
     """Horizontal bars, negative ones in another colour."""
     largest = max((abs(v) for v in values), default=0.0) or 1.0
     room, height = 150, 22

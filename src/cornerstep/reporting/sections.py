@@ -12,6 +12,7 @@ import numpy as np
 from cornerstep.core.types import FloatArray
 from cornerstep.learning import measures
 from cornerstep.learning.certificates import Certificate, certificate, traces
+from cornerstep.learning.estimator import Importances, SupportExamples
 from cornerstep.optimiser.result import Status
 from cornerstep.reporting import charts
 
@@ -52,10 +53,9 @@ def section(
     Section
     """
     proof = certificate(estimator)
-    structured = measures.is_structured(estimator)
     names = _feature_names(estimator, feature_names)
     figures = [*_convergence(estimator, proof)]
-    if structured:
+    if estimator.predicts_structures:
         facts, more = _structured(estimator, X, y, data_name)
     else:
         facts, more = _classifier(estimator, X, np.asarray(y), data_name)
@@ -83,7 +83,7 @@ def _proof(proof: Certificate) -> str:
 
 
 def _facts(estimator: Any, proof: Certificate, measured: dict[str, str]) -> str:
-    name, size = measures.support_size(estimator)
+    name, size = estimator.model_size()
     worst = ", worst machine" if len(proof.names) > 1 else ""
     rows = {
         "model": type(estimator).__name__,
@@ -184,9 +184,11 @@ def _classifier(estimator: Any, X: Any, y: Any, data_name: str) -> tuple[dict[st
         )
     parts.append(_confusion(classes, y, predicted, data_name))
     spread = measures.margins(estimator, X, y)
-    soft = getattr(estimator, "soft_margin_", None)
-    mark = float(soft) if isinstance(soft, float) else 0.0 if soft is not None else 1.0
-    mark_name = "soft margin" if isinstance(soft, float) else "margin 1" if soft is None else "0"
+    proof = certificate(estimator)
+    mark, mark_name = (1.0, "margin 1")
+    if estimator.maximises:
+        single = len(proof.names) == 1
+        mark, mark_name = (proof.value, proof.quantity) if single else (0.0, "0")
     wrong = float((spread < 0).mean())
     parts.append(
         charts.figure(
@@ -239,7 +241,7 @@ def _structured(estimator: Any, X: Any, y: Any, data_name: str) -> tuple[dict[st
     }
     parts = []
     labels = getattr(model, "labels_", None)
-    if labels is not None and hasattr(model, "transitions"):
+    if labels is not None and model.sequences:
         truth, guess = (
             np.concatenate([np.asarray(part).ravel() for part in all_]) for all_ in (y, answers)
         )
@@ -256,7 +258,7 @@ def _structured(estimator: Any, X: Any, y: Any, data_name: str) -> tuple[dict[st
             ),
         )
     )
-    weights = model.split(estimator.coef_) if hasattr(model, "split") else {}
+    weights = model.split(estimator.coef_)
     if "transitions" in weights and weights["transitions"].ndim == 2 and labels is not None:
         matrix: FloatArray = weights["transitions"]
         strong = np.sort(np.argsort(-np.abs(matrix).sum(axis=1), kind="stable")[:_HEAT])
@@ -284,26 +286,17 @@ def _strongest(estimator: Any, names: list[str] | None) -> list[str]:
     def label(k: int) -> str:
         return names[k] if names else f"feature {k + 1}"
 
-    if measures.is_structured(estimator):
-        weights = (
-            estimator.model_.split(estimator.coef_) if hasattr(estimator.model_, "split") else {}
-        )
-        if "nodes" not in weights:
-            return []
-        coefficients, classes = weights["nodes"].T, estimator.model_.labels_
-    elif hasattr(estimator, "estimators_"):
-        importances = getattr(estimator, "_importances", None)
-        if importances is None:
-            return []
-        order = np.argsort(-importances, kind="stable")[:_STRONGEST]
-        order = order[importances[order] > 0]
-        caption = "Share of the weighted gains in edge of the splits on a feature."
-        body = charts.bars("Feature importances", [label(k) for k in order], importances[order])
-        return [charts.figure(title, caption, body)]
-    elif hasattr(estimator, "coef_"):
-        coefficients, classes = estimator.coef_, estimator.classes_
-    else:
-        return _support_examples(estimator)
+    found = estimator.strongest()
+    if found is None:
+        return []
+    if isinstance(found, Importances):
+        order = np.argsort(-found.shares, kind="stable")[:_STRONGEST]
+        order = order[found.shares[order] > 0]
+        body = charts.bars("Feature importances", [label(k) for k in order], found.shares[order])
+        return [charts.figure(title, found.caption, body)]
+    if isinstance(found, SupportExamples):
+        return _support_examples(found)
+    coefficients, classes = found
     size = np.abs(coefficients).max(axis=0)
     order = np.argsort(-size, kind="stable")[:_STRONGEST]
     rows = np.abs(coefficients[:, order]).argmax(axis=0)
@@ -314,14 +307,8 @@ def _strongest(estimator: Any, names: list[str] | None) -> list[str]:
     return [charts.figure(title, caption, charts.bars("Largest weights", shown, values))]
 
 
-def _support_examples(estimator: Any) -> list[str]:
-    if hasattr(estimator, "support_vectors_"):
-        size, rows = np.abs(estimator.dual_coef_).max(axis=0), estimator.support_
-    elif estimator.dual_coef_ is not None:
-        size = np.asarray(abs(estimator.dual_coef_).sum(axis=1)).ravel() / 2
-        rows = np.arange(size.size)
-    else:
-        return []
+def _support_examples(found: SupportExamples) -> list[str]:
+    size, rows = found
     order = np.argsort(-size, kind="stable")[:_STRONGEST]
     order = order[size[order] > 0]
     body = charts.bars(

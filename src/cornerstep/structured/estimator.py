@@ -6,30 +6,30 @@ import copy
 import time
 import warnings
 from functools import partial
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from cornerstep.core.types import FloatArray
 from cornerstep.data.rows import is_dask
-from cornerstep.learning.display import CertifiedDisplay
+from cornerstep.learning.certificates import Certificate
+from cornerstep.learning.claims import Recomputed
+from cornerstep.learning.estimator import CertifiedEstimator, Weights
 from cornerstep.learning.fitting import whole_fit
+from cornerstep.learning.specs import Schema
 from cornerstep.optimiser.loop import Outcome, Stopping, run
-from cornerstep.optimiser.order import ORDERS
-from cornerstep.structured.models.base import StructuredModel, items
+from cornerstep.structured.models.base import items
+from cornerstep.structured.models.chain import ChainModel
+from cornerstep.structured.parameters import BLOCK_SOLVERS, check_parameters
 
-BLOCK_SOLVERS = ("bcfw", "bcfw-pairwise", "bcfw-away", "bcfw-auto")
-SOLVERS = (*BLOCK_SOLVERS, "fw", "subgradient", "extragradient")
-GEOMETRIES = ("entropic", "euclidean")
 _CHUNK = 256  # examples that a worker decodes at a time
 
 
-class StructuredSVC(CertifiedDisplay, BaseEstimator):
+class StructuredSVC(CertifiedEstimator):
     """``min over w of  lambda/2 |w|² + 1/n sum_i max_y (L_i(y) - w'psi_i(y))``, with a certificate.
 
     ``psi_i(y) = phi(x_i, y_i) - phi(x_i, y)`` and ``lambda = 1/(C n)``.  After ``fit`` the optimum
@@ -120,6 +120,8 @@ class StructuredSVC(CertifiedDisplay, BaseEstimator):
 
     _state: tuple[Any, ...] | None = None  # of the last fit, for a warm start
 
+    predicts_structures = True
+
     def __init__(
         self,
         model: Any,
@@ -171,6 +173,44 @@ class StructuredSVC(CertifiedDisplay, BaseEstimator):
         tags.target_tags.required = True
         return tags
 
+    def check_parameters(self) -> None:
+        """Complain about the first parameter that is not what it may be."""
+        check_parameters(self)
+
+    def recompute(
+        self, X: Any, y: Any, sample_weight: Any, claimed: Certificate, problems: list[str]
+    ) -> Recomputed:
+        from cornerstep.structured.verification import recompute
+
+        return recompute(self, X, y, sample_weight, claimed, problems)
+
+    @classmethod
+    def model_schema(cls) -> Schema:
+        from cornerstep.structured.model_file import SCHEMA
+
+        return SCHEMA
+
+    def strongest(self) -> Weights | None:
+        weights = self.model_.split(self.coef_)
+        if "nodes" not in weights:
+            return None
+        return Weights(weights["nodes"].T, self.model_.labels_)
+
+    def known_labels(self) -> Any:
+        return getattr(self.model_, "labels_", ())
+
+    @property
+    def reads_tables(self) -> bool:
+        return isinstance(self.model, ChainModel)
+
+    @classmethod
+    def for_tables(cls) -> StructuredSVC:
+        return cls(ChainModel())
+
+    def table_inputs(self, table: Any) -> tuple[Any, Any]:
+        X, y, _ = table.chains()
+        return X, y
+
     def fit(self, X: Any, y: Any, validation: tuple[Any, Any] | None = None) -> StructuredSVC:
         """Train on examples X with labelings y.
 
@@ -187,7 +227,7 @@ class StructuredSVC(CertifiedDisplay, BaseEstimator):
         -------
         self
         """
-        self._check_parameters()
+        self.check_parameters()
         if y is None:
             raise ValueError("StructuredSVC requires y to be passed, but the target y is None")
         bags = (X, y)
@@ -232,42 +272,6 @@ class StructuredSVC(CertifiedDisplay, BaseEstimator):
             examples = self._examples(model, X, y)
         trained, outcome = self._run(examples, validation, begin)
         self._read_off(trained, outcome)
-
-    def _check_parameters(self) -> None:
-        if not isinstance(self.model, StructuredModel):
-            raise TypeError(f"model must be a StructuredModel, got {self.model!r}")
-        positive = {"C": self.C, "lam": self.lam, "radius": self.radius}
-        for name, value in positive.items():
-            given = value is not None or name == "C"
-            if given and not (isinstance(value, Real) and 0 < float(value) < np.inf):
-                raise ValueError(f"{name} must be a positive number, got {value!r}")
-        choices = {
-            "solver": (self.solver, SOLVERS),
-            "sampling": (self.sampling, ORDERS),
-            "geometry": (self.geometry, GEOMETRIES),
-        }
-        for name, (choice, allowed) in choices.items():
-            if choice not in allowed:
-                raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {choice!r}")
-        least = {"check_every": (self.check_every, 1), "cache_passes": (self.cache_passes, 0),
-                 "cache_size": (self.cache_size, 0)}  # fmt: skip
-        for name, (count, low) in least.items():
-            if not (isinstance(count, Integral) and count >= low):
-                raise ValueError(f"{name} must be an integer >= {low}, got {count!r}")
-        flags = {"averaging": self.averaging, "warm_start": self.warm_start, "debug": self.debug}
-        for name, flag in flags.items():
-            if not isinstance(flag, (bool, np.bool_)):
-                raise ValueError(f"{name} must be True or False, got {flag!r}")
-        jobs = self.n_jobs
-        if jobs is not None and not (isinstance(jobs, Integral) and jobs != 0):
-            raise ValueError(f"n_jobs must be None or an integer other than 0, got {jobs!r}")
-        if self.solver == "subgradient" and self.sampling != "permuted":
-            raise ValueError(
-                "sampling must be 'permuted' for solver='subgradient', whose certificate needs "
-                f"whole passes, got {self.sampling!r}"
-            )
-        if self.radius is not None and self.solver != "extragradient":
-            raise ValueError(f"radius needs solver='extragradient', got {self.solver!r}")
 
     def _jobs(self) -> int:
         from joblib import effective_n_jobs

@@ -29,18 +29,13 @@ _PATIENCE = 1_000  # passes without a better one after which it is given up
 _QUICK = 1_000  # of them by the quickest solver
 
 
-def structured(clf: Any, X: Any, Y: Any, claimed: Certificate, problems: list[str]) -> Recomputed:
-    """The objective of a structured SVM and a bound; what is wrong is added.
-
-    Parameters
-    ----------
-    clf : fitted StructuredSVC
-    X, Y : sequences
-        The data it was trained on.
-    claimed : Certificate
-    problems : list of str
-    """
-    clf._check_parameters()
+def recompute(
+    clf: Any, X: Any, Y: Any, sample_weight: Any, claimed: Certificate, problems: list[str]
+) -> Recomputed:
+    """The objective of a structured SVM and a bound; what is wrong is added."""
+    if sample_weight is not None:
+        raise ValueError("sample_weight must be None for StructuredSVC")
+    clf.check_parameters()
     xs, ys = items(X), items(Y)
     if not xs or len(xs) != len(ys):
         raise ValueError(f"X and y must be as many, at least one, got {len(xs)} and {len(ys)}")

@@ -32,10 +32,13 @@ class StructuredModel:
         What ``n_jobs`` of the estimator starts for the batch forms of this model.
     exact : bool
         Whether ``decode`` always finds the best labeling; ``debug=True`` then checks that it does.
+    sequences : bool
+        Whether a labeling is a sequence of labels out of ``labels_``.
     """
 
     size: int
     exact: bool = True
+    sequences: bool = False
     workers: str = "processes"
 
     def prepare(self, X: Any, Y: Any) -> None:
@@ -85,6 +88,10 @@ class StructuredModel:
     def decode_batch(self, X: Sequence[Any], w: FloatArray) -> list[Any]:
         """The answer for each x."""
         return [self.decode(x, w) for x in X]
+
+    def split(self, w: FloatArray) -> dict[str, FloatArray]:
+        """The weights by the names of their parts, if they have any."""
+        return {}
 
     def labelings(self, x: Any) -> Iterable[Any] | None:
         """All labelings of x, or None if there are too many: what :func:`check_model` tries."""

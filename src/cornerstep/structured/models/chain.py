@@ -67,6 +67,8 @@ class ChainModel(StructuredModel):
 
     workers = "threads"
 
+    sequences = True
+
     def __init__(
         self,
         transitions: bool = True,

@@ -1,0 +1,42 @@
+"""What a model file holds of a kernel SVM."""
+
+from __future__ import annotations
+
+from cornerstep.learning.kernel_functions import KERNEL, derive_sizes
+from cornerstep.learning.specs import (
+    DOUBLE,
+    FLOAT,
+    WHOLE,
+    Array,
+    Count,
+    Each,
+    Float,
+    Integer,
+    Labels,
+    Number,
+    OneOrEach,
+    Rows,
+    Schema,
+    StatusOf,
+    TraceOf,
+)
+
+SCHEMA = Schema(
+    {"tol": Number(0)},
+    {
+        "_kernel_fit": KERNEL, "n_features_in_": Count("d"),
+        "classes_": Labels(p=lambda m: m * (m - 1) // 2, r=lambda m: m - 1),
+        "feature_names_in_": Array(("O",), "d"), "_shape_fit": Each(Count(None), length=2),
+        "support_": Array(WHOLE, "s", below="n"), "support_vectors_": Rows(FLOAT, "v", "c"),
+        "n_support_": Array(WHOLE, "m", total="s"), "dual_coef_": Array(DOUBLE, "r", "s"),
+        "_machines": Array(DOUBLE, "p", "s"), "intercept_": Array(DOUBLE, "p"),
+        **{
+            f"{name}_": OneOrEach(Float(), Array(DOUBLE, "p", finite=False))
+            for name in ("C", "nu", "K", "margin", "objective", "gap")
+        },
+        "status_": OneOrEach(StatusOf(), Each(StatusOf(), "p")), "n_iter_": Array(WHOLE, "p"),
+        "n_kernel_evaluations_": Integer(),
+        "trace_": OneOrEach(TraceOf(), Each(TraceOf(), "p")),
+    },
+    derive=derive_sizes,
+)  # fmt: skip

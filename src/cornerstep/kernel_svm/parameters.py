@@ -1,0 +1,45 @@
+"""The parameters of the kernel SVM: each checked, with one line that says what it may be."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from cornerstep.kernel_svm.training import METHODS
+from cornerstep.learning.kernel_functions import KERNELS
+
+
+def check_parameters(model: Any) -> None:
+    """Say which parameter of the estimator is wrong, and what it may be."""
+    given = {name: getattr(model, name) for name in ("nu", "K", "C")}
+    given = {name: value for name, value in given.items() if value is not None}
+    if len(given) > 1:
+        said = ", ".join(f"{name}={value!r}" for name, value in given.items())
+        raise ValueError(f"only one of nu, K and C may be given, got {said}")
+    for name, value in given.items():
+        if not (isinstance(value, Real) and 0 < float(value) < np.inf):
+            raise ValueError(f"{name} must be a positive number, got {value!r}")
+    if model.nu is not None and model.nu > 1:
+        raise ValueError(f"nu must be in (0, 1], got {model.nu!r}")
+    if not (isinstance(model.tol, Real) and float(model.tol) >= 0):
+        raise ValueError(f"tol must be a number >= 0, got {model.tol!r}")
+    if not (isinstance(model.max_iter, Integral) and float(model.max_iter) >= -1):
+        raise ValueError(f"max_iter must be an integer >= 0, or -1, got {model.max_iter!r}")
+    if not (isinstance(model.cache_size, Real) and float(model.cache_size) > 0):
+        raise ValueError(f"cache_size must be a positive number, got {model.cache_size!r}")
+    if model.time_limit is not None and not (
+        isinstance(model.time_limit, Real) and float(model.time_limit) >= 0
+    ):
+        raise ValueError(f"time_limit must be seconds >= 0 or None, got {model.time_limit!r}")
+    if not (isinstance(model.degree, Integral) and float(model.degree) >= 0):
+        raise ValueError(f"degree must be an integer >= 0, got {model.degree!r}")
+    if not (isinstance(model.coef0, Real) and np.isfinite(float(model.coef0))):
+        raise ValueError(f"coef0 must be a finite number, got {model.coef0!r}")
+    if model.method not in METHODS:
+        raise ValueError(f"method must be one of {', '.join(METHODS)}, got {model.method!r}")
+    if not callable(model.kernel) and model.kernel not in KERNELS:
+        raise ValueError(
+            f"kernel must be one of {', '.join(KERNELS)} or a function, got {model.kernel!r}"
+        )

@@ -1,0 +1,53 @@
+"""The parameters of the structured SVM: each checked, with one line that says what it may be."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from cornerstep.optimiser.order import ORDERS
+from cornerstep.structured.models.base import StructuredModel
+
+BLOCK_SOLVERS = ("bcfw", "bcfw-pairwise", "bcfw-away", "bcfw-auto")
+SOLVERS = (*BLOCK_SOLVERS, "fw", "subgradient", "extragradient")
+GEOMETRIES = ("entropic", "euclidean")
+
+
+def check_parameters(model: Any) -> None:
+    """Say which parameter of the estimator is wrong, and what it may be."""
+    if not isinstance(model.model, StructuredModel):
+        raise TypeError(f"model must be a StructuredModel, got {model.model!r}")
+    positive = {"C": model.C, "lam": model.lam, "radius": model.radius}
+    for name, value in positive.items():
+        given = value is not None or name == "C"
+        if given and not (isinstance(value, Real) and 0 < float(value) < np.inf):
+            raise ValueError(f"{name} must be a positive number, got {value!r}")
+    choices = {
+        "solver": (model.solver, SOLVERS),
+        "sampling": (model.sampling, ORDERS),
+        "geometry": (model.geometry, GEOMETRIES),
+    }
+    for name, (choice, allowed) in choices.items():
+        if choice not in allowed:
+            raise ValueError(f"{name} must be one of {', '.join(allowed)}, got {choice!r}")
+    least = {"check_every": (model.check_every, 1), "cache_passes": (model.cache_passes, 0),
+             "cache_size": (model.cache_size, 0)}  # fmt: skip
+    for name, (count, low) in least.items():
+        if not (isinstance(count, Integral) and int(count) >= low):
+            raise ValueError(f"{name} must be an integer >= {low}, got {count!r}")
+    flags = {"averaging": model.averaging, "warm_start": model.warm_start, "debug": model.debug}
+    for name, flag in flags.items():
+        if not isinstance(flag, (bool, np.bool_)):
+            raise ValueError(f"{name} must be True or False, got {flag!r}")
+    jobs = model.n_jobs
+    if jobs is not None and not (isinstance(jobs, Integral) and jobs != 0):
+        raise ValueError(f"n_jobs must be None or an integer other than 0, got {jobs!r}")
+    if model.solver == "subgradient" and model.sampling != "permuted":
+        raise ValueError(
+            "sampling must be 'permuted' for solver='subgradient', whose certificate needs "
+            f"whole passes, got {model.sampling!r}"
+        )
+    if model.radius is not None and model.solver != "extragradient":
+        raise ValueError(f"radius needs solver='extragradient', got {model.solver!r}")
