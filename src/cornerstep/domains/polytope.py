@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.sparse.linalg import lsqr
 
 from cornerstep.domains.base import (
     INSIDE,
@@ -29,6 +30,8 @@ from cornerstep.vectors import FloatArray
 # Slack below which a row counts as tight.  Rows, unlike coordinates, cannot be set exactly: their
 # slack is what a sum of rounding errors leaves, and HiGHS answers to 1e-10.
 _ROW_TIGHT = 1e-9
+
+_REPAIRS = 3  # a repair of some rows may push x over others, which the next one includes
 
 
 class Polytope:
@@ -205,9 +208,12 @@ class Polytope:
         return vertex
 
     def _sizes(self, x: FloatArray) -> FloatArray:
-        """The scale of each row: of its right-hand side, its entries and its terms at x."""
+        """The scale of each row: of its right-hand side, its entries and its terms at x.
+
+        In units, which may be twice the sizes of a row and of a coordinate, entries are over 1/4.
+        """
         terms = abs(self._matrix) @ (np.abs(x) / self._unit)
-        return np.maximum(np.maximum(np.abs(self._row_upper), 1.0), terms) * self._row_size
+        return np.maximum(np.maximum(np.abs(self._row_upper), 0.25), terms) * self._row_size
 
     def max_step(self, x: FloatArray, d: FloatArray) -> float:
         """Ratio test on bounds and rows; a row that only rounding changes may be left by that."""
@@ -218,7 +224,7 @@ class Polytope:
         growth = np.concatenate([self.A_ub @ d, self.A_eq @ d])
         room = np.concatenate([self.b_ub - self.A_ub @ x, np.abs(self.b_eq - self.A_eq @ x)])
         for i in growth.nonzero()[0]:
-            slack = 0.5 * INSIDE * float(sizes[i])
+            slack = TIGHT * float(sizes[i])
             if i >= count:
                 step = sum_step(step, float(room[i]), float(growth[i]), slack)
             elif growth[i] > max(TIGHT * terms[i], SNAP * sizes[i]):
@@ -228,8 +234,30 @@ class Polytope:
         return step
 
     def snap(self, x: FloatArray) -> None:
-        """Put coordinates within rounding of a bound onto it."""
+        """Put coordinates and rows within rounding of a bound onto it."""
         snap_to_bounds(x, self.lower, self.upper)
+        for _ in range(_REPAIRS):
+            if not self._restore_rows(x):
+                return
+            snap_to_bounds(x, self.lower, self.upper)
+
+    def _restore_rows(self, x: FloatArray) -> bool:
+        """Take out of x, in place, what rounding has put rows off; whether there was any.
+
+        The least change of the coordinates that are not at a bound, with rows that are tight kept.
+        """
+        missing = self._row_upper - self._matrix @ (x / self._unit)
+        sizes = self._sizes(x) / self._row_size
+        wrong = np.where(np.isneginf(self._row_lower), np.minimum(missing, 0.0), missing)
+        if (np.abs(wrong) <= SNAP * sizes).all() or (np.abs(wrong) > 2 * INSIDE * sizes).any():
+            return False
+        held = (missing <= TIGHT * sizes) | np.isfinite(self._row_lower)
+        free = (x > self.lower) & (x < self.upper)
+        rows = self._matrix[held.nonzero()[0]][:, free.nonzero()[0]]
+        length = float(np.abs(missing[held]).max())  # squares of the change must not underflow
+        change = lsqr(rows, missing[held] / length, atol=1e-9, btol=1e-9)[0]
+        x[free] += self._unit[free] * (length * change)
+        return True
 
     def start(self) -> FloatArray:
         """The first vertex that the simplex method finds."""
@@ -240,7 +268,7 @@ class Polytope:
         slack = tol * self._sizes(x)
         over = self.A_ub @ x - self.b_ub
         off = np.abs(self.A_eq @ x - self.b_eq)
-        units = tol * np.maximum(self._unit, np.abs(x))
+        units = tol * np.maximum(self._unit / 2, np.abs(x))
         bounds = (x >= self.lower - units).all() and (x <= self.upper + units).all()
         return bool(bounds and (np.concatenate([over, off]) <= slack).all())
 
@@ -268,7 +296,7 @@ def _units(matrix: Any, right: FloatArray, lower: FloatArray, upper: FloatArray)
 
 
 def _powers(sizes: FloatArray) -> FloatArray:
-    """The powers of 2 next to ``sizes``, 1 where a size is 0."""
+    """The powers of 2 next above ``sizes``, at most twice them; 1 where a size is 0."""
     return np.ldexp(1.0, np.where(sizes > 0, np.frexp(sizes)[1], 0))
 
 
