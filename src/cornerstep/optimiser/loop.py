@@ -44,6 +44,14 @@ class Look(NamedTuple):
         return self.gap <= max(target, 2 * self.rounding)
 
 
+def claimed(gap: float) -> float:
+    """A gap as a look may state it: not negative, and infinite where its terms left float64.
+
+    Sums of terms beyond float64 are of any sign or NaN; an infinite gap claims nothing.
+    """
+    return max(gap, 0.0) if math.isfinite(gap) else math.inf
+
+
 class Move(NamedTuple):
     """The step taken: its size and its kind (fw, away, pairwise, ...)."""
 
