@@ -15,7 +15,6 @@ from scipy.sparse.linalg import lsqr
 
 from cornerstep.domains.base import (
     INSIDE,
-    SNAP,
     TIGHT,
     ratio_test,
     require_size,
@@ -31,7 +30,8 @@ from cornerstep.vectors import FloatArray
 # slack is what a sum of rounding errors leaves, and HiGHS answers to 1e-10.
 _ROW_TIGHT = 1e-9
 
-_REPAIRS = 3  # a repair of some rows may push x over others, which the next one includes
+_ROW_OFF = 1e-13  # what a row may be off by, relative to its scale, before it is restored
+_REPAIRS = 3  # restoring some rows may push x over others, which the next time includes
 
 
 class Polytope:
@@ -166,7 +166,8 @@ class Polytope:
 
     def lmo(self, gradient: FloatArray) -> FloatArray:
         """A vertex of least cost."""
-        return self._polished(self._program.minimize(self._in_units(gradient)[0]))
+        vertex = self._program.minimize(self._in_units(gradient)[0])
+        return self._polished(vertex, self._row_lower)
 
     def lmo_error(self, gradient: FloatArray, vertex: FloatArray) -> float:
         """The cost of the vertex over what a dual point of the program proves."""
@@ -200,11 +201,11 @@ class Polytope:
         )
         self._face.set_bounds(lower, upper)
         self._face.set_row_bounds(row_lower, self._row_upper)
-        return self._polished(self._face.minimize(self._in_units(gradient)[0]))
+        return self._polished(self._face.minimize(self._in_units(gradient)[0]), row_lower)
 
-    def _polished(self, vertex: FloatArray) -> FloatArray:
+    def _polished(self, vertex: FloatArray, row_lower: FloatArray) -> FloatArray:
         vertex *= self._unit
-        self.snap(vertex)
+        self._snap(vertex, row_lower)
         return vertex
 
     def _sizes(self, x: FloatArray) -> FloatArray:
@@ -227,7 +228,7 @@ class Polytope:
             slack = TIGHT * float(sizes[i])
             if i >= count:
                 step = sum_step(step, float(room[i]), float(growth[i]), slack)
-            elif growth[i] > max(TIGHT * terms[i], SNAP * sizes[i]):
+            elif growth[i] > max(TIGHT * terms[i], 2 * _ROW_OFF * sizes[i]):
                 step = min(step, max(float(room[i]), 0.0) / float(growth[i]))
             elif growth[i] > 0:
                 step = sum_step(step, 0.0, float(growth[i]), slack + float(room[i]))
@@ -235,23 +236,27 @@ class Polytope:
 
     def snap(self, x: FloatArray) -> None:
         """Put coordinates and rows within rounding of a bound onto it."""
+        self._snap(x, self._row_lower)
+
+    def _snap(self, x: FloatArray, row_lower: FloatArray) -> None:
         snap_to_bounds(x, self.lower, self.upper)
         for _ in range(_REPAIRS):
-            if not self._restore_rows(x):
+            if not self._restore_rows(x, row_lower):
                 return
             snap_to_bounds(x, self.lower, self.upper)
 
-    def _restore_rows(self, x: FloatArray) -> bool:
+    def _restore_rows(self, x: FloatArray, row_lower: FloatArray) -> bool:
         """Take out of x, in place, what rounding has put rows off; whether there was any.
 
         The least change of the coordinates that are not at a bound, with rows that are tight kept.
         """
         missing = self._row_upper - self._matrix @ (x / self._unit)
         sizes = self._sizes(x) / self._row_size
-        wrong = np.where(np.isneginf(self._row_lower), np.minimum(missing, 0.0), missing)
-        if (np.abs(wrong) <= SNAP * sizes).all() or (np.abs(wrong) > 2 * INSIDE * sizes).any():
+        equal = np.isfinite(row_lower)
+        off = np.abs(np.where(equal, missing, np.minimum(missing, 0.0)))
+        if (off <= _ROW_OFF * sizes).all() or (off > 2 * INSIDE * sizes).any():
             return False
-        held = (missing <= TIGHT * sizes) | np.isfinite(self._row_lower)
+        held = equal | (missing <= TIGHT * sizes)
         free = (x > self.lower) & (x < self.upper)
         rows = self._matrix[held.nonzero()[0]][:, free.nonzero()[0]]
         length = float(np.abs(missing[held]).max())  # squares of the change must not underflow

@@ -176,6 +176,9 @@ def run(
             while status is None:
                 look = solver.look()
                 if not math.isfinite(look.value) or math.isnan(look.gap):
+                    if iteration > 0:
+                        status = Status.NON_FINITE
+                        break
                     raise ValueError(
                         "the objective must be finite with a finite gradient at the starting "
                         f"point, got value {look.value} and gap {look.gap}"

@@ -171,7 +171,8 @@ class FullyCorrective(_WithActiveSet):
         inner.begin(self.objective, _Hull(self.active_set, self.domain), position.x, self._rng)
         inner.active_set = self.active_set
         solver = FrankWolfeSolver(self.objective, inner, rule, position, proves=False)
-        stopping = Stopping(tol=self.accuracy * claimed(proposal.gap), max_iter=self.max_corrections)
+        tol = self.accuracy * claimed(proposal.gap)
+        stopping = Stopping(tol=tol, max_iter=self.max_corrections)
         outcome = run(solver, stopping, callback=lambda _: self.expired())
         if outcome.status is Status.INTERRUPTED:
             raise KeyboardInterrupt  # meant for the outer run
