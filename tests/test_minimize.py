@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from cornerstep import Status, minimize
-from cornerstep.domains import BalancedBox, Box, L1Ball, Polytope, Product, Simplex
+from cornerstep.domains import BalancedBox, Box, ConvexHull, L1Ball, Polytope, Product, Simplex
 from cornerstep.domains.base import has_oracle
 from cornerstep.objectives import LeastSquares, Quadratic, Smooth
 from cornerstep.optimiser import AwaySchedule, Block, FullyCorrective, RandomizedAway
@@ -467,3 +467,22 @@ def test_numbers_at_the_ends_of_float64_raise_no_warning(method: str, size: floa
         assert np.isfinite(result.value)
         assert result.gap >= 0
         assert whole.contains(result.x)
+
+
+@pytest.mark.parametrize("method", METHODS_OF_FACES)
+@pytest.mark.parametrize("seed", range(6))
+def test_a_run_does_not_depend_on_those_before_it(method: str, seed: int) -> None:
+    points = np.random.default_rng(seed).standard_normal((15, 6))
+    A, b, middle = points[:8], points[8:, 0].repeat(2)[:8], points.mean(axis=0)
+    objective = LeastSquares(A * 10.0 ** np.arange(-3, 3), b)
+    for make in (
+        lambda: ConvexHull(points),
+        lambda: Polytope(A, A @ middle + 1, None, None, middle - 1, middle + 1),
+    ):
+        used = make()
+        minimize(Quadratic(np.eye(6), points[9]), used, method="di-away", max_iter=50)
+        first, second = (
+            minimize(objective, domain, method=method, step="short", tol=0.0, max_iter=200)
+            for domain in (used, make())
+        )
+        np.testing.assert_array_equal(first.x, second.x)

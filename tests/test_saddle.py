@@ -178,3 +178,14 @@ def test_bounds_beyond_float64_claim_nothing():
     assert result.value == 0
     assert result.gap == np.inf
     assert result.lower_bound == -np.inf
+
+
+def test_a_step_beyond_float64_ends_at_the_point_before_it():
+    saddle = Bilinear(1e150 * np.ones((1, 2)), c=[1e200, 0.0])
+    for geometry in ("euclidean", "entropic"):
+        result = extragradient(
+            saddle, Simplex(1), Simplex(2), geometry=geometry, step=1e200, tol=0.0, max_iter=5
+        )
+        assert result.status is Status.NON_FINITE
+        assert np.isfinite(result.value)
+        assert Simplex(2).contains(result.dual)

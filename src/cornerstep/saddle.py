@@ -185,12 +185,15 @@ class _Extragradient:
         eta, t = self.step, self.t
         in_w, in_z = self._gradients
         # s = -t g(average), so v = T(anchor, eta s)
-        w, mirror_w = self.primal.prox(self._anchor[0] - eta * t * in_w)
-        z, mirror_z = self.dual.prox(self._anchor[1] + eta * t * in_z)
-        w, z = (
-            self.primal.prox(mirror_w - eta * self.saddle.primal_gradient(z))[0],
-            self.dual.prox(mirror_z + eta * self.saddle.dual_gradient(w))[0],
-        )
+        try:
+            w, mirror_w = _prox(self.primal, self._anchor[0] - eta * t * in_w)
+            z, mirror_z = _prox(self.dual, self._anchor[1] + eta * t * in_z)
+            w, z = (
+                _prox(self.primal, mirror_w - eta * self.saddle.primal_gradient(z))[0],
+                _prox(self.dual, mirror_z + eta * self.saddle.dual_gradient(w))[0],
+            )
+        except OverflowError:
+            return Move(math.nan, "extragradient")
         share = 1.0 / (t + 1)
         self._gradients = (
             in_w + share * (self.saddle.primal_gradient(z) - in_w),
@@ -239,6 +242,13 @@ class _Extragradient:
             bound = max(bound, lower - claimed(self._lower_error(lower)))
             self._gradients, self.z = answer
         return min(bound, look.value)
+
+
+def _prox(side: Any, mirror: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The point of a mirror image; there is none of one that is not finite."""
+    if not np.isfinite(mirror).all():
+        raise OverflowError("the step leaves float64")
+    return side.prox(mirror)
 
 
 def _checked(domain: Any, x: FloatArray) -> FloatArray:

@@ -81,17 +81,15 @@ class Polytope:
         self._row_upper = right / self._row_size
         self._row_lower = self._row_upper.copy()
         self._row_lower[: self.b_ub.size] = -np.inf
-        bounds = self.lower / self._unit, self.upper / self._unit
-        self._program = LinearProgram(self._matrix, self._row_lower, self._row_upper, *bounds)
-        # A program of its own for faces, so that each keeps the basis of its last answer.
-        self._face = LinearProgram(self._matrix, self._row_lower, self._row_upper, *bounds)
+        self._fences = self.lower / self._unit, self.upper / self._unit
+        self.forget()
         try:
             self._program.minimize(np.zeros(self.size))
         except InfeasibleError:
             raise ValueError("the polytope is empty: no x satisfies all constraints") from None
         self._require_bounded()
-        self._fences = self._fence_free_coordinates(*bounds)
-        self._program.set_bounds(*self._fences)
+        self._fences = self._fence_free_coordinates(*self._fences)
+        self.forget()
         self._start = self.lmo(np.zeros(self.size))
         bounded = np.isfinite(self.lower).all() and np.isfinite(self.upper).all()
         self.diameter = norm(self.upper - self.lower) if bounded else None
@@ -101,9 +99,12 @@ class Polytope:
         self.grid = 1.0 if binary_vertices else None
 
     def forget(self) -> None:
-        """A new run: its answers do not depend on the bases that others left."""
-        self._program.forget()
-        self._face.forget()
+        """A new run: its answers do not depend on what others left in the programs."""
+        # Faces have one of their own, so that each keeps the basis of its last answer.
+        self._program, self._face = (
+            LinearProgram(self._matrix, self._row_lower, self._row_upper, *self._fences)
+            for _ in range(2)
+        )
 
     def __repr__(self) -> str:
         return f"Polytope({self.b_ub.size} + {self.b_eq.size} rows, size={self.size})"
