@@ -17,8 +17,6 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Any, NamedTuple, Protocol
 
-import numpy as np
-
 from cornerstep.optimiser.progress import Progress
 from cornerstep.optimiser.result import Status, Trace
 
@@ -165,8 +163,6 @@ def run(
     with (
         _deferred_interrupt() as interrupted,
         Progress(verbose, title, stopping.target) as shown,
-        # what is not finite is refused below, with a reason
-        np.errstate(over="ignore", invalid="ignore", divide="ignore"),
     ):
         if hasattr(solver, "expired"):
             solver.expired = lambda: interrupted() or stopping.is_over(start)
