@@ -35,7 +35,7 @@ METHODS: dict[str, type[Method]] = {
 }  # fmt: skip
 
 
-@np.errstate(over="ignore", invalid="ignore")  # what is not finite is refused, with a reason
+@np.errstate(all="ignore")  # the loop refuses what is not finite, with a reason
 def minimize(
     objective: Objective,
     domain: Any,
