@@ -200,7 +200,7 @@ def rounding(problem: Problem, x: Any) -> Any:
         moved[i] *= 1 + LONG(EPS)
         change += np.abs(problem.gradient(moved) - g).sum()
         own += abs(problem.value(moved) - f)
-    reach = np.abs(x).sum() + problem.region.size * x.size
+    reach = np.abs(x).sum() + LONG(problem.region.size) * x.size
     return 4 * (own * (not problem.proven) + (change + EPS * np.abs(g).sum()) * reach)
 
 

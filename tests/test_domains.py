@@ -366,6 +366,46 @@ def test_hull_step_along_a_short_direction():
         assert hull.max_step(x, x - np.eye(4)[0]) == pytest.approx(1 / tiny - 1, rel=1e-6)
 
 
+@np.errstate(over="ignore")  # as ``minimize`` has it
 def test_a_subnormal_direction_never_arrives():
     for domain in (Simplex(3), Box(np.zeros(3), 1.0), CappedSimplex(3, 1.0)):
         assert domain.max_step(np.full(3, 1 / 3), np.array([5e-324, -5e-324, 0])) == np.inf
+
+
+def _random_polytope(rng):
+    """Inequalities, perhaps equations, and bounds around a point, at any scale."""
+    n = int(rng.integers(2, 12))
+    scale, upper = 10.0 ** rng.integers(-100, 100), rng.uniform(0.5, 2, n)
+    middle = rng.uniform(0.2, 0.8, n) * upper
+    A = rng.standard_normal((int(rng.integers(2 * n)), n))
+    E = rng.standard_normal((int(rng.integers(n // 2 + 1)), n))
+    b = A @ middle + rng.uniform(0, 0.3, len(A))
+    return Polytope(A, scale * b, E, scale * (E @ middle), np.zeros(n), scale * upper)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_points_of_a_polytope_satisfy_its_rows_to_rounding(seed):
+    rng = np.random.default_rng(seed)
+    domain = _random_polytope(rng)
+    n = domain.size
+    vertices = [domain.lmo(rng.standard_normal(n)) for _ in range(5)]
+    assert all(domain.contains(vertex, 1e-12) for vertex in vertices)
+    x = np.mean(vertices, axis=0)
+    drifted = x + 1e-10 * np.abs(x).max() * rng.standard_normal(n)
+    domain.snap(drifted)
+    assert domain.contains(drifted, 1e-12)
+    assert np.abs(drifted - x).max() <= 1e-7 * np.abs(x).max()
+    edge = (vertices[0] + vertices[1]) / 2
+    tight = domain.A_ub @ edge >= domain.b_ub - 1e-12 * np.abs(domain.A_ub) @ np.abs(edge)
+    corner = domain.in_face_lmo(rng.standard_normal(n), edge)
+    assert domain.contains(corner, 1e-12)
+    slack = (domain.b_ub - domain.A_ub @ corner)[tight]
+    assert (slack <= 1e-12 * (np.abs(domain.A_ub) @ np.abs(domain.upper))[tight]).all()
+
+
+def test_membership_of_a_polytope_is_relative_to_the_sizes_of_its_rows():
+    for scale in (1e-150, 0.5000001, 1.0, 1.9999999, 1e150):
+        domain = Polytope(None, None, [[1.0, 1.0]], [scale], 0.0, [scale, scale])
+        assert domain.contains(np.array([scale * (1 + 0.9e-9), 0.0]))
+        assert not domain.contains(np.array([scale / 2, scale * (0.5 + 1.1e-9)]))
+        assert not domain.contains(np.array([scale * (1 + 1.1e-9), -1.1e-9 * scale]))

@@ -12,7 +12,6 @@ from sklearn.ensemble import RandomForestClassifier
 
 import cornerstep
 from cornerstep import ModelFileError, MulticlassSVC, SoftMarginBoostingClassifier, load, save
-
 from fitted_models import CLASSIFIERS, LABELS, STRUCTURED, TWO, X, classifier, structured
 from structured_problems import Ranking
 

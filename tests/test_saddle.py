@@ -1,5 +1,7 @@
 """The dual extragradient method against linear programs and closed forms."""
 
+from contextlib import suppress
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -153,3 +155,37 @@ def test_matrix_free_entropic_needs_a_step():
         extragradient(saddle, Simplex(2), Simplex(3), geometry="entropic")
     result = extragradient(saddle, Simplex(2), Simplex(3), geometry="entropic", step=1.0)
     assert result.success
+
+
+@pytest.mark.parametrize("geometry", ["euclidean", "entropic"])
+@pytest.mark.parametrize("size", [1e-305, 1e-200, 1e-150, 1e150, 1e200, 1e305])
+def test_numbers_at_the_ends_of_float64_raise_no_warning(geometry, size):
+    rng = np.random.default_rng(0)
+    for weight in (1.0, size, 1 / size):
+        saddle = Bilinear(weight * rng.standard_normal((3, 2)), rng.standard_normal(3))
+        sides = Simplex(3, size), Simplex(2)
+        with np.errstate(all="raise"), suppress(ValueError):  # values beyond are refused
+            result = extragradient(saddle, *sides, geometry=geometry, tol=0.0, max_iter=20)
+            assert np.isfinite(result.value)
+            assert result.gap >= 0
+            assert result.lower_bound <= result.value
+
+
+def test_bounds_beyond_float64_claim_nothing():
+    saddle = Bilinear(np.zeros((3, 1)), [1e164, -3e164, 6e163])
+    result = extragradient(saddle, Box(np.zeros(3), 3e149), Box([0.0], [1.0]), max_iter=3)
+    assert result.status is Status.NON_FINITE
+    assert result.value == 0
+    assert result.gap == np.inf
+    assert result.lower_bound == -np.inf
+
+
+def test_a_step_beyond_float64_ends_at_the_point_before_it():
+    saddle = Bilinear(1e150 * np.ones((1, 2)), c=[1e200, 0.0])
+    for geometry in ("euclidean", "entropic"):
+        result = extragradient(
+            saddle, Simplex(1), Simplex(2), geometry=geometry, step=1e200, tol=0.0, max_iter=5
+        )
+        assert result.status is Status.NON_FINITE
+        assert np.isfinite(result.value)
+        assert Simplex(2).contains(result.dual)

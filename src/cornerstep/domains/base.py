@@ -91,8 +91,7 @@ def ratio_test(x: FloatArray, d: FloatArray, lower: Any, upper: Any) -> float:
     if isinstance(upper, np.ndarray):
         upper = upper[moving]
     room = np.where(d > 0, upper, lower) - x
-    with np.errstate(over="ignore"):  # a subnormal d never arrives
-        steps = room / d
+    steps = room / d
     return max(0.0, steps.item(steps.argmin()))  # argmin is several times quicker than min
 
 

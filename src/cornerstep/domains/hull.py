@@ -106,10 +106,9 @@ class ConvexHull:
         raise ValueError("x must lie in the convex hull: no decomposition found")
 
     def forget(self) -> None:
-        """A new run: its answers do not depend on the bases that others left."""
+        """A new run: its answers do not depend on what others left in the programs."""
         for name in ("_face_program", "_step_program"):
-            if name in vars(self):
-                vars(self)[name].forget()
+            vars(self).pop(name, None)
 
     @cached_property
     def _face_program(self) -> LinearProgram:

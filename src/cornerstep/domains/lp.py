@@ -126,10 +126,6 @@ class LinearProgram:
         lost = 2 * float(error @ widths) + sum_error(float(sizes), terms + cost.size)
         return (float(rows.sum() + columns.sum()) - lost) * size
 
-    def forget(self) -> None:
-        """Start from no basis at the next solve, as the first one did."""
-        self._highs.clearSolver()
-
     def set_bounds(self, lower: FloatArray, upper: FloatArray) -> None:
         """Change the bounds of the variables."""
         self._highs.changeColsBounds(self._columns.size, self._columns, lower, upper)

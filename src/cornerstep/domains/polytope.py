@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.sparse.linalg import lsqr
 
 from cornerstep.core.matrix import as_vector
 from cornerstep.core.rounding import norm
 from cornerstep.core.types import FloatArray
 from cornerstep.domains.base import (
     INSIDE,
-    SNAP,
     TIGHT,
     ratio_test,
     require_size,
@@ -29,6 +29,9 @@ from cornerstep.domains.lp import InfeasibleError, LinearProgram
 # Slack below which a row counts as tight.  Rows, unlike coordinates, cannot be set exactly: their
 # slack is what a sum of rounding errors leaves, and HiGHS answers to 1e-10.
 _ROW_TIGHT = 1e-9
+
+_ROW_OFF = 1e-13  # what a row may be off by, relative to its scale, before it is restored
+_REPAIRS = 3  # restoring some rows may push x over others, which the next time includes
 
 
 class Polytope:
@@ -78,17 +81,15 @@ class Polytope:
         self._row_upper = right / self._row_size
         self._row_lower = self._row_upper.copy()
         self._row_lower[: self.b_ub.size] = -np.inf
-        bounds = self.lower / self._unit, self.upper / self._unit
-        self._program = LinearProgram(self._matrix, self._row_lower, self._row_upper, *bounds)
-        # A program of its own for faces, so that each keeps the basis of its last answer.
-        self._face = LinearProgram(self._matrix, self._row_lower, self._row_upper, *bounds)
+        self._fences = self.lower / self._unit, self.upper / self._unit
+        self.forget()
         try:
             self._program.minimize(np.zeros(self.size))
         except InfeasibleError:
             raise ValueError("the polytope is empty: no x satisfies all constraints") from None
         self._require_bounded()
-        self._fences = self._fence_free_coordinates(*bounds)
-        self._program.set_bounds(*self._fences)
+        self._fences = self._fence_free_coordinates(*self._fences)
+        self.forget()
         self._start = self.lmo(np.zeros(self.size))
         bounded = np.isfinite(self.lower).all() and np.isfinite(self.upper).all()
         self.diameter = norm(self.upper - self.lower) if bounded else None
@@ -98,9 +99,12 @@ class Polytope:
         self.grid = 1.0 if binary_vertices else None
 
     def forget(self) -> None:
-        """A new run: its answers do not depend on the bases that others left."""
-        self._program.forget()
-        self._face.forget()
+        """A new run: its answers do not depend on what others left in the programs."""
+        # Faces have one of their own, so that each keeps the basis of its last answer.
+        self._program, self._face = (
+            LinearProgram(self._matrix, self._row_lower, self._row_upper, *self._fences)
+            for _ in range(2)
+        )
 
     def __repr__(self) -> str:
         return f"Polytope({self.b_ub.size} + {self.b_eq.size} rows, size={self.size})"
@@ -163,7 +167,8 @@ class Polytope:
 
     def lmo(self, gradient: FloatArray) -> FloatArray:
         """A vertex of least cost."""
-        return self._polished(self._program.minimize(self._in_units(gradient)[0]))
+        vertex = self._program.minimize(self._in_units(gradient)[0])
+        return self._polished(vertex, self._row_lower)
 
     def lmo_error(self, gradient: FloatArray, vertex: FloatArray) -> float:
         """The cost of the vertex over what a dual point of the program proves."""
@@ -197,17 +202,20 @@ class Polytope:
         )
         self._face.set_bounds(lower, upper)
         self._face.set_row_bounds(row_lower, self._row_upper)
-        return self._polished(self._face.minimize(self._in_units(gradient)[0]))
+        return self._polished(self._face.minimize(self._in_units(gradient)[0]), row_lower)
 
-    def _polished(self, vertex: FloatArray) -> FloatArray:
+    def _polished(self, vertex: FloatArray, row_lower: FloatArray) -> FloatArray:
         vertex *= self._unit
-        self.snap(vertex)
+        self._snap(vertex, row_lower)
         return vertex
 
     def _sizes(self, x: FloatArray) -> FloatArray:
-        """The scale of each row: of its right-hand side, its entries and its terms at x."""
+        """The scale of each row: of its right-hand side, its entries and its terms at x.
+
+        In units, which may be twice the sizes of a row and of a coordinate, entries are over 1/4.
+        """
         terms = abs(self._matrix) @ (np.abs(x) / self._unit)
-        return np.maximum(np.maximum(np.abs(self._row_upper), 1.0), terms) * self._row_size
+        return np.maximum(np.maximum(np.abs(self._row_upper), 0.25), terms) * self._row_size
 
     def max_step(self, x: FloatArray, d: FloatArray) -> float:
         """Ratio test on bounds and rows; a row that only rounding changes may be left by that."""
@@ -218,18 +226,44 @@ class Polytope:
         growth = np.concatenate([self.A_ub @ d, self.A_eq @ d])
         room = np.concatenate([self.b_ub - self.A_ub @ x, np.abs(self.b_eq - self.A_eq @ x)])
         for i in growth.nonzero()[0]:
-            slack = 0.5 * INSIDE * float(sizes[i])
+            slack = TIGHT * float(sizes[i])
             if i >= count:
                 step = sum_step(step, float(room[i]), float(growth[i]), slack)
-            elif growth[i] > max(TIGHT * terms[i], SNAP * sizes[i]):
+            elif growth[i] > max(TIGHT * terms[i], 2 * _ROW_OFF * sizes[i]):
                 step = min(step, max(float(room[i]), 0.0) / float(growth[i]))
             elif growth[i] > 0:
                 step = sum_step(step, 0.0, float(growth[i]), slack + float(room[i]))
         return step
 
     def snap(self, x: FloatArray) -> None:
-        """Put coordinates within rounding of a bound onto it."""
+        """Put coordinates and rows within rounding of a bound onto it."""
+        self._snap(x, self._row_lower)
+
+    def _snap(self, x: FloatArray, row_lower: FloatArray) -> None:
         snap_to_bounds(x, self.lower, self.upper)
+        for _ in range(_REPAIRS):
+            if not self._restore_rows(x, row_lower):
+                return
+            snap_to_bounds(x, self.lower, self.upper)
+
+    def _restore_rows(self, x: FloatArray, row_lower: FloatArray) -> bool:
+        """Take out of x, in place, what rounding has put rows off; whether there was any.
+
+        The least change of the coordinates that are not at a bound, with rows that are tight kept.
+        """
+        missing = self._row_upper - self._matrix @ (x / self._unit)
+        sizes = self._sizes(x) / self._row_size
+        equal = np.isfinite(row_lower)
+        off = np.abs(np.where(equal, missing, np.minimum(missing, 0.0)))
+        if (off <= _ROW_OFF * sizes).all() or (off > 2 * INSIDE * sizes).any():
+            return False
+        held = equal | (missing <= TIGHT * sizes)
+        free = (x > self.lower) & (x < self.upper)
+        rows = self._matrix[held.nonzero()[0]][:, free.nonzero()[0]]
+        length = float(np.abs(missing[held]).max())  # squares of the change must not underflow
+        change = lsqr(rows, missing[held] / length, atol=1e-9, btol=1e-9)[0]
+        x[free] += self._unit[free] * (length * change)
+        return True
 
     def start(self) -> FloatArray:
         """The first vertex that the simplex method finds."""
@@ -240,7 +274,7 @@ class Polytope:
         slack = tol * self._sizes(x)
         over = self.A_ub @ x - self.b_ub
         off = np.abs(self.A_eq @ x - self.b_eq)
-        units = tol * np.maximum(self._unit, np.abs(x))
+        units = tol * np.maximum(self._unit / 2, np.abs(x))
         bounds = (x >= self.lower - units).all() and (x <= self.upper + units).all()
         return bool(bounds and (np.concatenate([over, off]) <= slack).all())
 
@@ -268,7 +302,7 @@ def _units(matrix: Any, right: FloatArray, lower: FloatArray, upper: FloatArray)
 
 
 def _powers(sizes: FloatArray) -> FloatArray:
-    """The powers of 2 next to ``sizes``, 1 where a size is 0."""
+    """The powers of 2 next above ``sizes``, at most twice them; 1 where a size is 0."""
     return np.ldexp(1.0, np.where(sizes > 0, np.frexp(sizes)[1], 0))
 
 

@@ -72,8 +72,7 @@ class Simplex:
         if falling.size == 1:  # a pairwise step: one coordinate falls
             (i,) = falling
             return max(0.0, x.item(i) / -d.item(i))
-        with np.errstate(over="ignore"):  # a subnormal d never arrives
-            return max(0.0, float((x[falling] / -d[falling]).min()))
+        return max(0.0, float((x[falling] / -d[falling]).min()))
 
     def snap(self, x: FloatArray) -> None:
         """Zero what is zero to rounding; the largest coordinate takes up the difference."""

@@ -11,7 +11,7 @@ Loading runs no code from the file: there is no pickle, the classes come from a 
 only attributes that the table names are set.  Checksums find damage, they are no signature: a file
 that somebody made on purpose loads as what it says, but can do no more than hold wrong numbers.  No
 array is read whose bytes are not there, no file unpacks to much more than it is, and everything set
-has the type, the shape and the range that :mod:`cornerstep.files.schema` says.
+has the type, the shape and the range that :mod:`cornerstep.core.output.schema` says.
 
 Why not `skops <https://skops.readthedocs.io>`_: it rebuilds objects by type names found in the
 file, so that each private class of each version (trees, traces, structured models) must be trusted
@@ -31,7 +31,13 @@ from typing import Any
 
 from cornerstep.core.npy import Archive, DamagedError
 from cornerstep.core.output import WriteError, replacing
-from cornerstep.files.values import Decoder, Encoder, UnsavableError, as_kept, restart_inference
+from cornerstep.core.output.values import (
+    Decoder,
+    Encoder,
+    UnsavableError,
+    as_kept,
+    restart_inference,
+)
 from cornerstep.learning.certificates import certificate
 from cornerstep.learning.estimator import CertifiedEstimator
 from cornerstep.learning.specs import Sizes

@@ -17,8 +17,6 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Any, NamedTuple, Protocol
 
-import numpy as np
-
 from cornerstep.optimiser.progress import Progress
 from cornerstep.optimiser.result import Status, Trace
 
@@ -42,6 +40,14 @@ class Look(NamedTuple):
     def is_final(self, target: float) -> bool:
         """Whether the gap is within the target, or half of it is rounding."""
         return self.gap <= max(target, 2 * self.rounding)
+
+
+def claimed(gap: float) -> float:
+    """A gap as a look may state it: not negative, and infinite where its terms left float64.
+
+    Sums of terms beyond float64 are of any sign or NaN; an infinite gap claims nothing.
+    """
+    return max(gap, 0.0) if math.isfinite(gap) else math.inf
 
 
 class Move(NamedTuple):
@@ -157,8 +163,6 @@ def run(
     with (
         _deferred_interrupt() as interrupted,
         Progress(verbose, title, stopping.target) as shown,
-        # what is not finite is refused below, with a reason
-        np.errstate(over="ignore", invalid="ignore", divide="ignore"),
     ):
         if hasattr(solver, "expired"):
             solver.expired = lambda: interrupted() or stopping.is_over(start)
@@ -168,6 +172,9 @@ def run(
             while status is None:
                 look = solver.look()
                 if not math.isfinite(look.value) or math.isnan(look.gap):
+                    if iteration > 0:
+                        status = Status.NON_FINITE
+                        break
                     raise ValueError(
                         "the objective must be finite with a finite gradient at the starting "
                         f"point, got value {look.value} and gap {look.gap}"

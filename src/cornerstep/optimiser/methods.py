@@ -14,7 +14,7 @@ import numpy as np
 from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.core.vectors import Direction, Vector
 from cornerstep.optimiser.active_set import ActiveSet
-from cornerstep.optimiser.loop import Move, Stopping, run
+from cornerstep.optimiser.loop import Move, Stopping, claimed, run
 from cornerstep.optimiser.objectives import Objective, Position
 from cornerstep.optimiser.result import Status
 from cornerstep.optimiser.solver import FrankWolfeSolver, Method, Proposal
@@ -172,7 +172,7 @@ class FullyCorrective(_WithActiveSet):
         inner.begin(self.objective, _Hull(self.active_set, self.domain), position.x, self._rng)
         inner.active_set = self.active_set
         solver = FrankWolfeSolver(self.objective, inner, rule, position, proves=False)
-        tol = self.accuracy * max(proposal.gap, 0.0)  # rounding may make a gap negative
+        tol = self.accuracy * claimed(proposal.gap)
         stopping = Stopping(tol=tol, max_iter=self.max_corrections)
         outcome = run(solver, stopping, callback=lambda _: self.expired())
         if outcome.status is Status.INTERRUPTED:

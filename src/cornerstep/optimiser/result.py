@@ -39,7 +39,8 @@ class Status(Enum):
     @property
     def is_short(self) -> bool:
         """Whether the run fell short of the tolerance without having been told to stop."""
-        return self in (Status.ITERATION_LIMIT, Status.NO_PROGRESS, Status.PRECISION_LIMIT)
+        told = Status.SOLVED, Status.TIME_LIMIT, Status.STOPPED, Status.INTERRUPTED
+        return self not in told
 
     def __str__(self) -> str:
         return self.value

@@ -25,7 +25,7 @@ from cornerstep.core.matrix import Matrix, as_vector
 from cornerstep.core.rounding import EPSILON, TINY, gamma, sum_error
 from cornerstep.core.types import FloatArray
 from cornerstep.domains.base import ORACLES, Domain, has_oracle, reach
-from cornerstep.optimiser.loop import Callback, Look, Move, Stopping, run
+from cornerstep.optimiser.loop import Callback, Look, Move, Stopping, claimed, run
 from cornerstep.optimiser.result import Result
 from cornerstep.optimiser.solver import is_inside
 
@@ -166,9 +166,10 @@ class _Extragradient:
         """``upper = max_z L(w, z)`` and ``lower = min_w L(w, z)`` at the averages."""
         upper, lower = self._upper(), self._lower()
         lower -= self._rounding
-        if lower > self._promise[0]:
+        if self._promise[0] < lower < math.inf:
             self._promise = lower, self.z
-        return Look(upper, max(upper - lower, self._rounding), rounding=self._rounding)
+        gap = max(claimed(upper - lower), self._rounding)
+        return Look(upper, gap, rounding=self._rounding)
 
     def _upper(self) -> float:
         _, in_z = self._gradients
@@ -184,12 +185,15 @@ class _Extragradient:
         eta, t = self.step, self.t
         in_w, in_z = self._gradients
         # s = -t g(average), so v = T(anchor, eta s)
-        w, mirror_w = self.primal.prox(self._anchor[0] - eta * t * in_w)
-        z, mirror_z = self.dual.prox(self._anchor[1] + eta * t * in_z)
-        w, z = (
-            self.primal.prox(mirror_w - eta * self.saddle.primal_gradient(z))[0],
-            self.dual.prox(mirror_z + eta * self.saddle.dual_gradient(w))[0],
-        )
+        try:
+            w, mirror_w = _prox(self.primal, self._anchor[0] - eta * t * in_w)
+            z, mirror_z = _prox(self.dual, self._anchor[1] + eta * t * in_z)
+            w, z = (
+                _prox(self.primal, mirror_w - eta * self.saddle.primal_gradient(z))[0],
+                _prox(self.dual, mirror_z + eta * self.saddle.dual_gradient(w))[0],
+            )
+        except OverflowError:
+            return Move(math.nan, "extragradient")
         share = 1.0 / (t + 1)
         self._gradients = (
             in_w + share * (self.saddle.primal_gradient(z) - in_w),
@@ -208,8 +212,8 @@ class _Extragradient:
         )
         self._gradients = self.saddle.primal_gradient(self.z), self.saddle.dual_gradient(self.w)
         upper, lower = self._upper(), self._lower()
-        self._rounding = self._upper_error(upper) + self._lower_error(lower)
-        gap = max(upper - lower, 0.0) + self._rounding
+        self._rounding = claimed(self._upper_error(upper) + self._lower_error(lower))
+        gap = claimed(upper - lower) + self._rounding
         return Look(upper, gap, rounding=self._rounding)
 
     def _upper_error(self, upper: float) -> float:
@@ -235,9 +239,16 @@ class _Extragradient:
                 (self._gradients, self.z),
             )
             lower = self._lower()
-            bound = max(bound, lower - self._lower_error(lower))
+            bound = max(bound, lower - claimed(self._lower_error(lower)))
             self._gradients, self.z = answer
         return min(bound, look.value)
+
+
+def _prox(side: Any, mirror: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The point of a mirror image; there is none of one that is not finite."""
+    if not np.isfinite(mirror).all():
+        raise OverflowError("the step leaves float64")
+    return side.prox(mirror)
 
 
 def _checked(domain: Any, x: FloatArray) -> FloatArray:
@@ -261,7 +272,7 @@ def _value_error(
     return total + float(sum_error(own, domain.size + 4)) + 4 * EPSILON * abs(value)
 
 
-@np.errstate(over="ignore", invalid="ignore")  # what is not finite is refused, with a reason
+@np.errstate(all="ignore")  # the loop refuses what is not finite, with a reason
 def extragradient(
     saddle: Bilinear,
     primal: Any,

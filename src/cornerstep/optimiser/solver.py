@@ -13,7 +13,7 @@ from cornerstep.core.types import FloatArray
 from cornerstep.core.vectors import Direction, Vector, dense
 from cornerstep.domains.base import has_oracle, reach
 from cornerstep.optimiser.active_set import ActiveSet
-from cornerstep.optimiser.loop import Look, Move, Solver
+from cornerstep.optimiser.loop import Look, Move, Solver, claimed
 from cornerstep.optimiser.objectives import Objective, Position, Ray, errors_of
 from cornerstep.optimiser.steps import StepRule
 
@@ -105,6 +105,8 @@ class Method:
     ) -> tuple[Position, Move]:
         """Take the step: by default a step along the proposed direction."""
         ray = position.along(proposal.direction)
+        if not math.isfinite(ray.slope + (ray.curvature or 0.0)):
+            return position, Move(math.nan, proposal.kind)
         step = self.step_size(rule, ray, proposal, iteration)
         blocked = step >= _BLOCKED * proposal.max_step and math.isfinite(proposal.max_step)
         if blocked:
@@ -205,7 +207,7 @@ class Walk:
     def _look(self, gap: float, certified: bool = True) -> Look:
         """The look of a gap that was found by increments, with the rounding last known."""
         position, rounding = self.position, self._rounding
-        value, gap = position.value, max(gap, 0.0) + rounding
+        value, gap = position.value, claimed(gap) + rounding
         if certified and value - gap > self._promise[0]:
             self._promise = value - gap, position.x
         return Look(value, gap, certified, self._extra(), rounding)
@@ -235,19 +237,20 @@ class Walk:
         """
         position, domain = self.position, self.method.domain
         value, gradient = position.value, position.gradient
-        gap = max(float(gradient @ (position.x - dense(vertex))), 0.0)
+        gap = claimed(float(gradient @ (position.x - dense(vertex))))
         self._rounding = 0.0
         if self.proves:
             value_error, errors = errors_of(self.objective, position)
             errors = errors + gamma(gradient.size + 4) * np.abs(gradient)
-            self._rounding = (
+            rounding = (
                 value_error
                 + reach(domain, errors, position.x)
                 + 8 * EPSILON * (abs(value) + gap)
                 + TINY * int(np.count_nonzero(gradient))  # products that underflow
             )
             if has_oracle(domain, "lmo_error"):
-                self._rounding += float(domain.lmo_error(gradient, vertex))
+                rounding += float(domain.lmo_error(gradient, vertex))
+            self._rounding = claimed(rounding)
         return Look(value, gap + self._rounding, True, self._extra(), self._rounding)
 
     def best_bound(self, look: Look) -> float:
