@@ -242,7 +242,7 @@ def test_an_array_is_used_once(path):
 
 def test_large_files_are_not_packed(path, monkeypatch):
     """So that none unpacks to more than its size and the limit; and they load."""
-    monkeypatch.setattr(cornerstep.core.output.model_file, "_EXPANSION", 1000)
+    monkeypatch.setattr(cornerstep.files.model_file, "_EXPANSION", 1000)
     model = classifier("linear")[0]
     save(model, path)
     with zipfile.ZipFile(path) as archive:

@@ -11,8 +11,8 @@ from cornerstep.optimiser.saddle import extragradient
 
 if TYPE_CHECKING:
     from cornerstep.boosting.estimator import SoftMarginBoostingClassifier
-    from cornerstep.core.output.model_file import ModelFileError, load, read_manifest, save
-    from cornerstep.core.output.onnx import to_onnx
+    from cornerstep.files.model_file import ModelFileError, load, read_manifest, save
+    from cornerstep.files.onnx import to_onnx
     from cornerstep.kernel_svm.estimator import ReducedHullSVC
     from cornerstep.learning.certificates import Certificate, certificate
     from cornerstep.learning.path import RegularizationPath, regularization_path

@@ -31,7 +31,7 @@ from typing import Any
 
 from cornerstep.core.npy import Archive, DamagedError
 from cornerstep.core.output import WriteError, replacing
-from cornerstep.core.output.values import (
+from cornerstep.files.values import (
     Decoder,
     Encoder,
     UnsavableError,
