@@ -24,7 +24,7 @@ test-all: .venv/.test
 	$(BIN)/pytest -n auto -m ''
 
 test-gpu:
-	PYTHONPATH=src:tests $(GPU_PYTHON) -m pytest -m '' -k 'gpu or cuda' tests/gpu tests/test_arrays.py
+	PYTHONPATH=src:tests $(GPU_PYTHON) -m pytest -m '' -k 'gpu or cuda' tests/gpu tests/multiclass/arrays
 
 lint: .venv/.test
 	$(BIN)/ruff check .

@@ -1,6 +1,7 @@
 """The losses of multi-class SVMs."""
 
 from cornerstep.multiclass.losses import (
+    LOSSES,
     CostSensitive,
     Loss,
     MaxHinge,
@@ -12,6 +13,7 @@ from cornerstep.multiclass.losses import (
 )
 
 __all__ = [
+    "LOSSES",
     "CostSensitive",
     "Loss",
     "MaxHinge",

@@ -1,0 +1,141 @@
+"""Regularisation paths: every point certified, equal to cold fits, independent of the others."""
+
+from __future__ import annotations
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_iris
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+
+from cornerstep import MulticlassSVC, regularization_path
+from support.multiclass_problems import LINEAR_SOLVERS, SOLVERS
+
+mpl.use("Agg")
+
+CS = (3.0, 0.01, 100.0, 0.3)
+
+
+@pytest.fixture(scope="module")
+def iris():
+    X, y = load_iris(return_X_y=True)
+    return StandardScaler().fit_transform(X), y
+
+
+@pytest.fixture(scope="module")
+def path(iris):
+    return regularization_path(MulticlassSVC(tol=1e-6, random_state=0), *iris, CS)
+
+
+def test_certified_and_in_order(path):
+    assert len(path) == 4
+    assert np.array_equal(path.Cs, sorted(CS))
+    assert [model.C for model in path.estimators] == sorted(CS)
+    assert (path.column("relative_gap_") <= 1e-6).all()
+    assert (np.diff(path.column("objective_")) > 0).all()
+    assert all(model.status_.value == "solved" for model in path.estimators)
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@pytest.mark.parametrize("loss", ["max-hinge", "top-k", "weighted-usunier"])
+@pytest.mark.parametrize("smoothing", [0.0, 0.5])
+def test_same_optimum_as_cold_fits(iris, kernel, loss, smoothing):
+    rho = [0.8, 0.3] if loss.startswith("weighted") else None
+    model = MulticlassSVC(
+        loss, k=2, rho=rho, kernel=kernel, smoothing=smoothing, tol=1e-8, random_state=0
+    )
+    weight = np.linspace(0.5, 1.5, 150)
+    path = regularization_path(model, *iris, [0.1, 1.0, 10.0], sample_weight=weight)
+    for C, fitted in zip(path.Cs, path.estimators, strict=True):
+        cold = clone(model).set_params(C=C).fit(*iris, sample_weight=weight)
+        assert fitted.objective_ == pytest.approx(cold.objective_, rel=2e-8)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("smoothing", [0.0, 0.5])
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_true_certificates_of_every_solver(iris, solver, smoothing, kernel):
+    model = MulticlassSVC(solver=solver, smoothing=smoothing, kernel=kernel, max_iter=50)
+    path = regularization_path(model, *iris, [10.0, 0.1, 1.0])
+    for C, fitted in zip(path.Cs, path.estimators, strict=True):
+        best = clone(model).set_params(C=C, solver="block", tol=1e-8, max_iter=1000).fit(*iris)
+        assert fitted.dual_objective_ <= best.objective_ * (1 + 1e-12)
+        assert fitted.objective_ >= best.dual_objective_ * (1 - 1e-12)
+
+
+def test_estimators_are_independent(iris):
+    X, y = iris
+    runner = MulticlassSVC(tol=1e-6, random_state=0)
+    short = regularization_path(runner, X, y, [0.01])
+    long = regularization_path(runner, X, y, [0.01, 1.0, 100.0])
+    assert np.array_equal(short.estimators[0].coef_, long.estimators[0].coef_)
+    for model in long.estimators:
+        scores = X @ model.coef_.T + model.intercept_
+        z = scores - scores[np.arange(150), y][:, None] + (np.arange(3) != y[:, None])
+        square = (model.coef_**2).sum() + (model.intercept_**2).sum()
+        value = 0.5 * square + model.C * z.max(axis=1).sum()
+        assert model.objective_ == pytest.approx(value, rel=1e-10)
+    before = long.estimators[0].coef_.copy()
+    long.estimators[1].set_params(C=7.0).fit(X, y)
+    assert np.array_equal(long.estimators[0].coef_, before)
+    assert long.estimators[0].C == 0.01
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("solver", LINEAR_SOLVERS)
+def test_without_an_intercept_nothing_is_shared(iris, solver):
+    model = MulticlassSVC(solver=solver, fit_intercept=False, max_iter=10, random_state=0)
+    short = regularization_path(model, *iris, [0.01])
+    long = regularization_path(model, *iris, [0.01, 1.0])
+    assert np.array_equal(short.estimators[0].coef_, long.estimators[0].coef_)
+
+
+def test_the_estimator_is_not_changed(iris):
+    model = MulticlassSVC(C=5.0, random_state=0)
+    regularization_path(model, *iris, [1.0])
+    assert not hasattr(model, "coef_")
+    assert model.C == 5.0
+    assert model.warm_start is False
+
+
+def test_to_pandas(path):
+    frame = path.to_pandas()
+    assert list(frame.columns) == [
+        "C", "objective", "dual_objective", "gap", "relative_gap", "status", "n_iter",
+    ]  # fmt: skip
+    assert len(frame) == 4
+    assert np.allclose(frame.objective - frame.dual_objective, frame.gap)
+
+
+def test_plot(path, iris):
+    import matplotlib.pyplot as plt
+
+    axes = path.plot()
+    assert axes.get_xlabel() == "C"
+    assert len(axes.lines) == 1
+    assert np.allclose(axes.lines[0].get_xdata(), path.Cs)
+    own = plt.figure().add_subplot()
+    assert path.plot(*iris, ax=own) is own
+    assert len(own.lines) == 2
+    errors = [max(1 - model.score(*iris), np.finfo(float).eps) for model in path.estimators]
+    assert np.allclose(own.lines[1].get_ydata(), errors)
+    plt.close("all")
+
+
+@pytest.mark.parametrize("Cs", [[], 1.0, [0.0, 1.0], [-1.0], ["a"], [np.nan], [[1.0, 2.0]]])
+def test_bad_cs(iris, Cs):
+    with pytest.raises(ValueError, match="Cs must be a sequence of positive numbers"):
+        regularization_path(MulticlassSVC(), *iris, Cs)
+
+
+def test_bad_estimator(iris):
+    with pytest.raises(TypeError, match="estimator must have warm_start"):
+        regularization_path(SVC(), *iris, [1.0])
+
+
+def test_errors_of_fit_come_through(iris):
+    with pytest.raises(ValueError, match="solver must be one of"):
+        regularization_path(MulticlassSVC(solver="newton"), *iris, [1.0])

@@ -1,0 +1,129 @@
+"""Certificates of multi-class models against exact arithmetic, at scales where float64 ends."""
+
+from __future__ import annotations
+
+import warnings
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.datasets import load_iris
+from sklearn.exceptions import ConvergenceWarning
+
+from cornerstep import MulticlassSVC, Status, certify
+from support.multiclass_problems import LINEAR_SOLVERS
+
+
+def exact(values):
+    """Numbers as fractions, in an array of objects."""
+    return np.vectorize(lambda v: Fraction(float(v)), otypes=[object])(np.asarray(values))
+
+
+def primal(model, X, y, weights, loss):
+    """``1/2 |W|² + sum_i s_i Phi`` of what the model gives out."""
+    W, b = exact(model.coef_), exact(model.intercept_)
+    if model.classes_.size == 2:
+        W, b = np.vstack([-W, W]) / 2, np.concatenate([-b, b]) / 2
+    scores = exact(X) @ W.T + b
+    own = np.arange(y.size), np.searchsorted(model.classes_, y)
+    z = scores - scores[own][:, None] + 1
+    z[own] = 0
+    z = -np.sort(-z, axis=1)
+    k = 1 if loss == "max-hinge" else model.k
+    z = z[:, :k] if loss == "top-k" else np.maximum(z[:, :k], 0)
+    losses = np.maximum(z.sum(axis=1), 0) / k
+    square = (W**2).sum() + (b**2).sum() / Fraction(float(model.intercept_scaling)) ** 2
+    return square / 2 + (exact(model.C * weights) * losses).sum()
+
+
+def dual(model, X, y):
+    """``sum_i A_iy - 1/2 |X'A|²``, and 0 if that is less."""
+    A = exact(model.dual_coef_.toarray())
+    columns = exact(X)
+    if model.fit_intercept:
+        constant = np.full((len(X), 1), Fraction(float(model.intercept_scaling)), dtype=object)
+        columns = np.hstack([columns, constant])
+    own = A[np.arange(y.size), np.searchsorted(model.classes_, y)].sum()
+    return max(own - ((columns.T @ A) ** 2).sum() / 2, Fraction(0))
+
+
+def holds(model, X, y, weights, loss="max-hinge"):
+    value = primal(model, X, y, weights, loss)
+    assert value <= Fraction(model.objective_)
+    assert Fraction(model.objective_) - value <= Fraction(model.gap_)
+    if model.dual_coef_ is not None:
+        assert Fraction(model.dual_objective_) <= dual(model, X, y)
+    solved = model.gap_ <= model.tol * model.objective_ * (1 + 1e-12)
+    assert solved or model.status_ is not Status.SOLVED
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_certificates_are_true_whatever_the_scales(seed):
+    rng = np.random.default_rng(seed)
+    n, d, m = int(rng.integers(3, 12)), int(rng.integers(1, 4)), int(rng.integers(2, 4))
+    X = rng.standard_normal((n, d)) * 10.0 ** rng.uniform(-8, 8, d)
+    X = X + 10.0 ** rng.uniform(-3, 8) if rng.random() < 0.3 else X
+    X = X.astype(np.float32) if rng.random() < 0.3 else X
+    y = np.arange(n) % m
+    weights = 10.0 ** rng.uniform(-6, 6, n) if rng.random() < 0.4 else np.ones(n)
+    loss = str(rng.choice(["max-hinge", "top-k", "usunier"]))
+    model = MulticlassSVC(
+        loss, k=int(rng.integers(1, m)), C=10.0 ** rng.uniform(-8, 14),
+        tol=float(rng.choice([0.0, 1e-12, 1e-6, 1e-3])), random_state=0,
+        solver=str(rng.choice(LINEAR_SOLVERS)), max_iter=int(rng.choice([2, 30, 200])),
+        fit_intercept=bool(rng.random() < 0.6), intercept_scaling=float(rng.choice([1.0, 0.1])),
+    )  # fmt: skip
+    data = sp.csr_array(X) if rng.random() < 0.3 else X
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(data, y, weights)
+        check = certify(model, data, y, weights)
+    assert check.holds, check.problems
+    holds(model, X, y, weights, loss)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
+@pytest.mark.parametrize("C", [1e6, 1e12, 1e15])
+def test_hard_margins_are_certified(C, scale):
+    """Margins are computed with twice the digits where their rounding times C would be the gap."""
+    X, y = load_iris(return_X_y=True)
+    X, y = scale * X[:100], y[:100]
+    model = MulticlassSVC(C=C, tol=1e-6, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(X, y)
+    assert model.relative_gap_ <= 2e-5
+    holds(model, X, y, np.ones(100))
+    assert certify(model, X, y).holds
+
+
+@pytest.mark.parametrize(
+    ("factor", "C", "message"),
+    [
+        (1e200, 1.0, "X times C and the weights must stay below"),
+        (1.0, 1e300, "X times C and the weights must stay below"),
+        (1.0, 5e-324, "C times sample_weight must be 0 or at least"),
+    ],
+)
+@pytest.mark.parametrize("solver", LINEAR_SOLVERS)
+def test_numbers_beyond_float64_are_one_clear_error(solver, factor, C, message):
+    X, y = load_iris(return_X_y=True)
+    with pytest.raises(ValueError, match=message):
+        MulticlassSVC(C=C, solver=solver).fit(factor * X, y)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_rows_whose_squares_overflow_are_one_clear_error(sparse):
+    X, y = load_iris(return_X_y=True)
+    X = 1e155 * X
+    with pytest.raises(ValueError, match="X must have rows whose squares sum to less than"):
+        MulticlassSVC(C=1e-100).fit(sp.csr_array(X) if sparse else X, y)
+
+
+def test_a_value_of_zero_has_no_gap():
+    X, y = load_iris(return_X_y=True)
+    costs = np.zeros((3, 3))
+    model = MulticlassSVC(loss="cost-sensitive", costs=costs).fit(X, y)
+    assert (model.objective_, model.gap_) == (0.0, 0.0)
