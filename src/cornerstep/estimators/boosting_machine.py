@@ -14,7 +14,7 @@ from cornerstep.optimiser.result import Status, Trace
 from cornerstep.problems.binning import Binning, Tree
 from cornerstep.problems.boosting import BoostingSolver
 from cornerstep.problems.classifier_learner import ClassifierLearner
-from cornerstep.problems.soft_margin import SoftMargin, spread_over
+from cornerstep.problems.soft_margin import SoftMargin
 from cornerstep.problems.weak_learners import (
     FiniteLearner,
     TreeLearner,
@@ -150,10 +150,8 @@ class Recipe:
         begin = time.perf_counter()
         used = np.flatnonzero(weights > 0)
         learner, groups = learner_for(X[used], labels[used], weights[used])
-        merged: FloatArray = weights[used]
-        if groups is not None:
-            merged = np.bincount(groups, weights=merged).astype(np.float64, copy=False)
-        problem = SoftMargin(merged, self.nu * float(merged.sum()), self.tol, used.size)
+        examples = self._problem(weights[used])
+        problem = examples if groups is None else examples.merged(groups)
         if start is not None:
             start = learner.adopt(*start)
         solver = BoostingSolver(problem, learner, self.method, self.step, self.secondary, start)
@@ -164,7 +162,7 @@ class Recipe:
         outcome = run(solver, stopping, verbose=self.verbose, title=self.title)
         d = solver.witness
         distribution = np.zeros(labels.size)
-        distribution[used] = d if groups is None else spread_over(d, merged, groups, weights[used])
+        distribution[used] = d if groups is None else examples.spread(d, groups)
         hypotheses = solver.chosen(solver.best)
         image = solver.best.image  # the margins of the groups, from the data
         if used.size < labels.size:
@@ -183,13 +181,16 @@ class Recipe:
             [(number, solver.chosen(best), best.weights) for number, best in solver.stages],
         )
 
+    def _problem(self, weights: FloatArray) -> SoftMargin:
+        return SoftMargin(weights, self.nu * float(weights.sum()), self.tol)
+
     def constant(self, X: Any, labels: FloatArray, weights: FloatArray) -> Machine:
         """The machine of a training that was interrupted before it began: one answer for all.
 
         Its bound is that of all margins, 1: nothing has been searched.
         """
         used = weights > 0
-        problem = SoftMargin(weights[used], self.nu * float(weights.sum()), self.tol)
+        problem = self._problem(weights[used])
         sign = 1.0 if float(weights @ labels) >= 0 else -1.0
         tree = Tree(np.zeros(1, np.int64), np.full(1, np.inf), np.full(2, sign))
         margins, share = sign * labels, np.ones(1)
