@@ -74,7 +74,7 @@ class SoftMargin:
         groups : array of shape (m,)
             The group of each example.
         """
-        weights = np.bincount(groups, weights=self.weights)
+        weights: FloatArray = np.bincount(groups, weights=self.weights).astype(np.float64)
         whole = SoftMargin(weights, min(self.nu, float(weights.sum())), self.eps)
         whole._n_examples = self.size
         whole._most = np.minimum(np.bincount(groups, weights=self._most), _UNITS)
