@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from cornerstep import SoftMarginBoostingClassifier, Status
+from cornerstep.estimators import boosting_machine
 from cornerstep.optimiser.loop import Stopping, run
 from cornerstep.problems import soft_margin_smoothed, weak_learners
 from cornerstep.problems.boosting import METHODS, STEPS, BoostingSolver
@@ -346,24 +348,23 @@ def test_limits_keep_the_best_model():
 
 
 def test_one_interrupt_is_enough_for_several_classes(monkeypatch):
-    from cornerstep.optimiser import loop
+    from cornerstep.estimators import boosting
 
-    class PressedOnce:
-        presses = 0
+    runs = []
 
-        def __enter__(self):
-            PressedOnce.presses += 1
-            return lambda: PressedOnce.presses == 1
+    def run(*arguments, **options):
+        runs.append(1)
+        return original(*arguments, **options)
 
-        def __exit__(self, *error):
-            return False
-
-    monkeypatch.setattr(loop, "_deferred_interrupt", PressedOnce)
+    original = boosting_machine.run
+    monkeypatch.setattr(boosting_machine, "run", run)
+    monkeypatch.setattr(boosting, "deferred_interrupt", lambda: nullcontext(lambda: bool(runs)))
     X, y = load_iris(return_X_y=True)
     y = np.random.default_rng(0).permutation(y)
     clf = SoftMarginBoostingClassifier(nu=0.1, tol=1e-6).fit(X, y)
     assert clf.status_ is Status.INTERRUPTED
     assert [len(trace) for trace in clf.trace_] == [1, 1, 1]
+    assert len(runs) == 1
     assert (clf.bound_ >= clf.soft_margin_).all()
     assert clf.predict(X).shape == y.shape
 

@@ -85,6 +85,8 @@ class SoftMargin:
 
         The parts of a group sum to it exactly: they are multiples of 2^-52 as well.
         """
+        if distribution.size == self.size:
+            return distribution[groups]
         units = distribution * _UNITS
         share = self.weights / np.bincount(groups, weights=self.weights)[groups]
         parts = np.floor(units[groups] * share * (1.0 - gamma(2 * self.size)))
