@@ -15,7 +15,7 @@ from cornerstep.optimiser.result import Status, Trace
 from cornerstep.problems.binning import Binning, Tree
 from cornerstep.problems.boosting import BoostingSolver
 from cornerstep.problems.classifier_learner import ClassifierLearner
-from cornerstep.problems.long_work import never
+from cornerstep.problems.long_work import SearchExpiredError, never
 from cornerstep.problems.soft_margin import SoftMargin
 from cornerstep.problems.weak_learners import (
     FiniteLearner,
@@ -183,7 +183,8 @@ class Recipe:
         that there was no time for a first hypothesis.
         """
         used = np.flatnonzero(weights > 0)
-        learner, groups = learner_for(X[used], labels[used], weights[used], clock.expired)
+        rows = X if used.size == labels.size else X[used]
+        learner, groups = learner_for(rows, labels[used], weights[used], clock.expired)
         examples = self._problem(weights[used])
         problem = examples if groups is None else examples.merged(groups)
         if start is not None:
@@ -260,7 +261,9 @@ def tree_learner(max_depth: int, max_bins: int, n_threads: int) -> Any:
         binning = Binning(X, weights, max_bins, expired)
         bins = binning.transform(X, expired)
         first, groups = _groups(bins, labels)
-        chosen = np.ascontiguousarray(X[first]), labels[first], binning
+        if expired():
+            raise SearchExpiredError
+        chosen = np.asfortranarray(X[first]), labels[first], binning  # the trees go by columns
         return TreeLearner(*chosen, max_depth, n_threads, expired, bins[first]), groups
 
     return build

@@ -50,6 +50,7 @@ _USEFUL = 0.2  # of the gap: what a further hypothesis may lack of the master's 
 _IDLE = {True: (0.2, 1), False: (0.25, 2)}
 _SURE = 0.85  # of the gap: the estimated gap at which a complete search follows
 _SINGLE = 1e-4  # the accuracy from which on margins at hand are kept in single precision
+_SORTED = 8.0  # times that margins are, or work like it, in what is to do when the time is up
 _UNLIMITED = 2**31 - 1  # the simplex grows with the hypotheses
 
 
@@ -124,22 +125,32 @@ class BoostingSolver:
             self._begin_from(*start)
         self._ask_at: FloatArray | None = None
         self._edge = answer.edge
-        self._rehearsed: tuple[int, float] | None = None
+        self._rehearsed: tuple[float, float, float] | None = None
 
     @property
     def closing(self) -> float:
-        """Seconds that certifying the best ensemble and what follows are expected to take."""
+        """Seconds that it is expected to take to end a move and to certify the best ensemble."""
         if self._rehearsed is None:
             self._rehearsed = self._rehearse(self.pool.hypotheses[:_ADDED])
-        count, seconds = self._rehearsed
-        return seconds * (1.0 + len(self.best.numbers) / count)
+        sorting, one, another = self._rehearsed
+        return _SORTED * sorting + one + another * len(self.best.numbers)
 
-    def _rehearse(self, hypotheses: Sequence[Any]) -> tuple[int, float]:
-        """The number of these hypotheses, and how long their certificate takes."""
-        begin = time.perf_counter()
+    def _rehearse(self, hypotheses: Sequence[Any]) -> tuple[float, float, float]:
+        """How long it takes to sort margins, and those of one hypothesis, and of another one."""
         equal = np.full(len(hypotheses), 1.0 / len(hypotheses))
-        self.problem.smoothed(self.learner.image(hypotheses, equal))
-        return len(hypotheses), time.perf_counter() - begin
+        mixed = np.random.default_rng(0).random(self.problem.size)
+        parts: tuple[Callable[[], Any], ...] = (
+            lambda: self.problem.smoothed(mixed),
+            lambda: self.learner.image(hypotheses[:1], equal[:1]),
+            lambda: self.learner.image(hypotheses, equal),
+        )
+        times = []
+        for part in parts:
+            begin = time.perf_counter()
+            part()
+            times.append(time.perf_counter() - begin)
+        sorting, one, every = times
+        return sorting, one, max(every - one, 0.0) / max(len(hypotheses) - 1, 1)
 
     # -- the state ------------------------------------------------------------------------------
 

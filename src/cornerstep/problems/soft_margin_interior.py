@@ -283,7 +283,7 @@ def _newton_matrix(
     few = kept.size < 0.7 * inverse.size
     root = np.sqrt(inverse[kept] if few else inverse).astype(matrix.dtype)
     product = np.diag(diagonal)
-    for some in in_parts(root.size, 4 * len(matrix)):  # BLAS takes its time on a busy machine
+    for some in in_parts(root.size, 8 * len(matrix)):  # BLAS takes its time on a busy machine
         if expired():
             return None
         scaled = (matrix[:, kept[some]] if few else matrix[:, some]) * root[some]

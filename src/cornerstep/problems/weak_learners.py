@@ -149,6 +149,7 @@ class TreeLearner:
         self.exact = max_depth <= 2
         self.expired = expired
         self._bins = binning.transform(X) if bins is None else bins
+        self._ask()
         self._columns = np.ascontiguousarray(self._bins.T)
         n_bins = binning.n_bins
         self._cells = kernels.cells_of(self._bins, n_bins.max())
@@ -249,7 +250,9 @@ class TreeLearner:
             slots = np.arange(coarse.max() + 1)
             first = np.clip(slots * merged[:, None] - shift[:, None], 0, n_bins.max())
             self._merged[number] = (
-                kernels.cells_of((self._bins + shift) // merged, coarse.max()),
+                kernels.cells_of(
+                    (self._bins + shift.astype(np.uint32)) // merged.astype(np.uint32), coarse.max()
+                ),
                 np.take_along_axis(self._starts, first, axis=1),
                 coarse,
                 merged,
