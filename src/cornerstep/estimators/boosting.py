@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import warnings
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -16,6 +15,7 @@ from sklearn.utils.validation import validate_data
 from cornerstep.display import CertifiedDisplay
 from cornerstep.estimators.boosting_ensemble import TrainedEnsemble
 from cornerstep.estimators.boosting_machine import (
+    Clock,
     Machine,
     Recipe,
     classifier_learner,
@@ -26,8 +26,10 @@ from cornerstep.estimators.boosting_machine import (
 from cornerstep.estimators.boosting_parameters import check_parameters, share_of_weight
 from cornerstep.estimators.targets import classes_and_labels, example_weights
 from cornerstep.estimators.whole import whole_fit
+from cornerstep.optimiser.loop import deferred_interrupt
 from cornerstep.optimiser.result import Status, Traces
 from cornerstep.problems.classifier_learner import Vote
+from cornerstep.problems.long_work import SearchExpiredError
 from cornerstep.streaming import is_dask
 from cornerstep.vectors import FloatArray, IntArray
 
@@ -173,12 +175,12 @@ class SoftMarginBoostingClassifier(
         self
         """
         check_parameters(self)
-        with whole_fit(self):
-            self._fit(X, y, sample_weight)
+        with whole_fit(self), deferred_interrupt() as pressed:
+            self._fit(X, y, sample_weight, Clock.started(self.time_limit, pressed))
         self._warn()
         return self
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
+    def _fit(self, X: Any, y: Any, sample_weight: Any, clock: Clock) -> None:
         earlier = (self.classes_, self.n_features_in_) if hasattr(self, "_machines") else None
         X, labels, weights = self._check_data(X, y, sample_weight)
         starts: list[Any] = [None] * self._n_machines()
@@ -192,7 +194,7 @@ class SoftMarginBoostingClassifier(
             build = classifier_learner(self.weak_learner, check_random_state(self.random_state))
         self.bound_is_exact_ = isinstance(self.weak_learner, str) and self.max_depth <= 2
         self._kind, self._reweighted = self._learner_kind(), False
-        self._train([build] * self._n_machines(), X, labels, weights, starts)
+        self._train([build] * self._n_machines(), X, labels, weights, starts, clock)
 
     def reweight(
         self, X: Any, y: Any, estimators: Any, sample_weight: Any = None
@@ -214,12 +216,13 @@ class SoftMarginBoostingClassifier(
         self
         """
         check_parameters(self)
-        with whole_fit(self):
-            self._reweight(X, y, estimators, sample_weight)
+        with whole_fit(self), deferred_interrupt() as pressed:
+            clock = Clock.started(self.time_limit, pressed)
+            self._reweight(X, y, estimators, sample_weight, clock)
         self._warn()
         return self
 
-    def _reweight(self, X: Any, y: Any, estimators: Any, sample_weight: Any) -> None:
+    def _reweight(self, X: Any, y: Any, estimators: Any, sample_weight: Any, clock: Clock) -> None:
         X, labels, weights = self._check_data(X, y, sample_weight)
         members = list(np.ravel(np.asarray(getattr(estimators, "estimators_", estimators), object)))
         seen = getattr(estimators, "estimators_features_", [None] * len(members))
@@ -240,7 +243,7 @@ class SoftMarginBoostingClassifier(
             for k in targets
         ]
         self.bound_is_exact_, self._reweighted, self._kind = True, True, "given"
-        self._train(builds, X, labels, weights, [None] * len(builds))
+        self._train(builds, X, labels, weights, [None] * len(builds), clock)
 
     def _names(self, members: list[Any]) -> Any:
         """What the members call the classes: by their names, or by their numbers."""
@@ -299,7 +302,13 @@ class SoftMarginBoostingClassifier(
         return "tree" if isinstance(self.weak_learner, str) else "classifier"
 
     def _train(
-        self, builds: list[Any], X: FloatArray, labels: IntArray, weights: FloatArray, starts: Any
+        self,
+        builds: list[Any],
+        X: FloatArray,
+        labels: IntArray,
+        weights: FloatArray,
+        starts: Any,
+        clock: Clock,
     ) -> None:
         """Train the machines and read off the attributes."""
         title = f"{type(self).__name__}, {self.method}"
@@ -310,7 +319,7 @@ class SoftMarginBoostingClassifier(
             float(self.tol), self.max_iter, self.verbose, title,
         )  # fmt: skip
         with self._threads():
-            machines = self._one_by_one(recipe, builds, X, labels, weights, starts)
+            machines = self._one_by_one(recipe, builds, X, labels, weights, starts, clock)
         self._machines = machines
         single = len(machines) == 1
         self.estimators_ = [m.hypotheses for m in machines]
@@ -354,28 +363,30 @@ class SoftMarginBoostingClassifier(
         labels: IntArray,
         weights: FloatArray,
         starts: list[Any],
+        clock: Clock,
     ) -> list[Machine]:
         """Train the machines within one time limit, of which each gets its share.
 
-        Ctrl-C ends all of them: those to come give one answer for all.
+        Those that end before their first hypothesis, and after Ctrl-C all to come, give one answer
+        for all.
         """
-        begin = time.perf_counter()
         machines: list[Machine] = []
         interrupted = False
         for k, (build, start) in enumerate(zip(builds, starts, strict=True)):
             positive = labels == (1 if len(builds) == 1 else k)
             signs = np.where(positive, 1.0, -1.0)
-            left = self.time_limit
-            if left is not None:
-                left = max(left - (time.perf_counter() - begin), 0.0) / (len(builds) - k)
+            share = clock.share(len(builds) - k)
             if not interrupted:
                 try:
-                    machines.append(recipe.train(build, X, signs, weights, left, start))
+                    machines.append(recipe.train(build, X, signs, weights, share, start))
                     interrupted = machines[-1].status is Status.INTERRUPTED
                     continue
-                except KeyboardInterrupt:  # before the first round
+                except SearchExpiredError:
+                    interrupted = clock.pressed()
+                except KeyboardInterrupt:  # pressed twice, or with a handler of the user's own
                     interrupted = True
-            machines.append(recipe.constant(X, signs, weights))
+            status = Status.INTERRUPTED if interrupted else Status.TIME_LIMIT
+            machines.append(recipe.constant(X, signs, weights, status))
         return machines
 
 

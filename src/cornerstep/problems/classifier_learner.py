@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from cornerstep.problems.long_work import SearchExpiredError, never
 from cornerstep.problems.weak_learners import (
     Answer,
-    SearchExpiredError,
     Start,
     combine,
     evaluate,
-    never,
 )
 from cornerstep.vectors import FloatArray, IntArray
 

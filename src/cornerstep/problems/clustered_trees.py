@@ -21,15 +21,14 @@ import numpy.typing as npt
 from cornerstep.kernels import trees as kernels
 from cornerstep.problems.binning import Binning, Tree, cut_points
 from cornerstep.problems.clustered import _attempted, _total, _tree_sum
+from cornerstep.problems.long_work import SearchExpiredError, never
 from cornerstep.problems.partitions import Reply
 from cornerstep.problems.weak_learners import (
     Answer,
-    SearchExpiredError,
     Start,
     combine,
     evaluate,
     leaf_sums,
-    never,
 )
 from cornerstep.vectors import FloatArray, IntArray
 
