@@ -74,7 +74,7 @@ class SoftMarginBoostingClassifier(
     max_iter : int, optional
         Rounds; None takes the bound of the theory, ``32 ln(1/nu) / tol²`` for a share nu.
     time_limit : float, optional
-        Seconds.
+        Seconds, of all of ``fit``.  One too short for a first hypothesis gives one answer for all.
     class_weight : dict or 'balanced', optional
     warm_start : bool, default=False
         Start from the ensemble of the last fit if the classes are the same.
