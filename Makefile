@@ -1,7 +1,7 @@
 # make demo   train certified models on embedded data and write report/index.html
 # make test   every test but the slow ones        make test-all   all of them
 # make test-gpu   those for a GPU: GPU_PYTHON has torch, pytest and what the package needs
-# make lint   ruff and mypy                       make bench      compare with the peers
+# make lint   ruff, mypy, import-linter           make bench      compare with the peers
 # make attack   random problems against every certificate: ATTACK="--seconds 600 --seed 1"
 # make docs   the documentation as a site in site/, its examples run
 # make pictures   draw its pictures and write its benchmark page anew
@@ -30,6 +30,7 @@ lint: .venv/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 attack: .venv/.test
 	$(BIN)/python -m attack $(ATTACK)

@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -14,12 +15,17 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from cornerstep import SoftMarginBoostingClassifier, Status
+from cornerstep import SoftMarginBoostingClassifier, Status, certify
+from cornerstep.boosting import estimator as boosting
+from cornerstep.boosting import long_work
+from cornerstep.boosting import training as boosting_machine
 from cornerstep.boosting.learners import trees as weak_learners
 from cornerstep.boosting.learners.trees import FiniteLearner
 from cornerstep.boosting.problem import SoftMargin
 from cornerstep.boosting.solvers import smoothed as soft_margin_smoothed
+from cornerstep.boosting.solvers.master import Master
 from cornerstep.boosting.solvers.methods import METHODS, STEPS, BoostingSolver
+from cornerstep.boosting.training import tree_learner
 from cornerstep.optimiser.loop import Stopping, run
 from support.soft_margins import lp_optimum
 
@@ -347,24 +353,21 @@ def test_limits_keep_the_best_model():
 
 
 def test_one_interrupt_is_enough_for_several_classes(monkeypatch):
-    from cornerstep.optimiser import loop
+    runs = []
 
-    class PressedOnce:
-        presses = 0
+    def run(*arguments, **options):
+        runs.append(1)
+        return original(*arguments, **options)
 
-        def __enter__(self):
-            PressedOnce.presses += 1
-            return lambda: PressedOnce.presses == 1
-
-        def __exit__(self, *error):
-            return False
-
-    monkeypatch.setattr(loop, "_deferred_interrupt", PressedOnce)
+    original = boosting_machine.run
+    monkeypatch.setattr(boosting_machine, "run", run)
+    monkeypatch.setattr(boosting, "deferred_interrupt", lambda: nullcontext(lambda: bool(runs)))
     X, y = load_iris(return_X_y=True)
     y = np.random.default_rng(0).permutation(y)
     clf = SoftMarginBoostingClassifier(nu=0.1, tol=1e-6).fit(X, y)
     assert clf.status_ is Status.INTERRUPTED
     assert [len(trace) for trace in clf.trace_] == [1, 1, 1]
+    assert len(runs) == 1
     assert (clf.bound_ >= clf.soft_margin_).all()
     assert clf.predict(X).shape == y.shape
 
@@ -445,6 +448,93 @@ def test_long_rounds_ask_the_clock(monkeypatch):
         assert clf.status_ is Status.TIME_LIMIT
         assert sum(slow) <= 2  # asked by a move and by the look after it, which give up at once
         assert clf.soft_margin_ <= clf.bound_
+
+
+class Answering:
+    """Says that the time is up when asked for the ``k``-th time, and from then on."""
+
+    def __init__(self, k):
+        self.k, self.asked = k, 0
+
+    def __call__(self):
+        self.asked += 1
+        return self.asked >= self.k
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("k", [1, 2, 3, 7, 20, 60, 150, 400])
+def test_work_that_is_told_to_end_ends_at_once(method, k, monkeypatch):
+    """Whatever is going on then: set-up, search, Newton step, line search."""
+    monkeypatch.setattr(long_work, "_AT_ONCE", 2000)  # several parts of everything
+    X, y = load_breast_cancer(return_X_y=True)
+    ask = Answering(k)
+    monkeypatch.setattr(boosting, "deferred_interrupt", lambda: nullcontext(ask))
+    clf = SoftMarginBoostingClassifier(method, nu=0.1, tol=1e-9).fit(X, y)
+    assert clf.status_ is Status.INTERRUPTED
+    assert ask.asked <= k + 9  # those on the way out, which give up as well
+    assert certify(clf, X, y).holds
+
+
+def test_long_work_asks_for_every_part(monkeypatch):
+    X, y = load_breast_cancer(return_X_y=True)
+    signs, weights = np.where(y, 1.0, -1.0), np.ones(y.size)
+    d = np.full(y.size, 1 / 512)
+    monkeypatch.setattr(weak_learners, "_LARGE", 0)
+    answers = []
+    for size in (1 << 20, 5690):
+        monkeypatch.setattr(long_work, "_AT_ONCE", size)
+        ask = Answering(np.inf)
+        learner, groups = tree_learner(2, 255, 1)(X, signs, weights, ask)
+        assert ask.asked > 3 * X.shape[1]  # cuts, bins, orders
+        assert groups.size == y.size
+        ask.asked = 0
+        answers.append(learner.query(d[: learner.labels.size]))
+        assert ask.asked >= 2 * X.shape[1] + X.shape[1] * y.size // size
+        ask.asked = 0
+        learner.propose(d[: learner.labels.size])
+        assert ask.asked >= X.shape[1] + 2 * X.shape[1] * y.size // size
+    first, second = answers
+    assert first.edge == second.edge
+    np.testing.assert_array_equal(first.margins, second.margins)
+    # the master
+    problem = SoftMargin(np.ones(y.size), 60, 0.01)
+    asked = []
+    for size in (1 << 20, 5690):
+        monkeypatch.setattr(long_work, "_AT_ONCE", size)
+        master = Master(problem)
+        master.expired = Answering(np.inf)
+        solution = master.solve(first.margins, 1e-6)
+        assert solution.edge - solution.soft_margin <= 1e-6
+        asked.append(master.expired.asked / master.iterations)
+    assert asked[0] >= 2
+    assert asked[1] >= 5 * asked[0]
+
+
+def test_limits_too_short_for_a_first_hypothesis_give_one_answer_for_all(monkeypatch):
+    X, y = load_iris(return_X_y=True)
+    monkeypatch.setattr(boosting_machine, "_LEAST", 0.0)
+    clf = SoftMarginBoostingClassifier(time_limit=0.0).fit(X, y)
+    assert clf.status_ is Status.TIME_LIMIT
+    assert np.unique(clf.predict(X)).size == 1
+    assert (clf.bound_ == 1).all()
+    assert certify(clf, X, y).holds
+
+
+def test_ctrl_c_at_the_end_does_not_lose_the_model(monkeypatch):
+    def pressing(*arguments):
+        os.kill(os.getpid(), signal.SIGINT)
+        return original(*arguments)
+
+    X, y = load_breast_cancer(return_X_y=True)
+    original = boosting.mean_importances
+    monkeypatch.setattr(boosting, "mean_importances", pressing)
+    previous = signal.signal(signal.SIGINT, signal.default_int_handler)  # background: ignored
+    try:
+        clf = SoftMarginBoostingClassifier(tol=0.1).fit(X, y)
+    finally:
+        signal.signal(signal.SIGINT, previous)
+    assert clf.status_ is Status.SOLVED
+    assert clf.feature_importances_.sum() == pytest.approx(1)
 
 
 def test_plot_margins():

@@ -13,7 +13,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 from cornerstep import SoftMarginBoostingClassifier, certify
 from cornerstep.boosting.learners.trees import TreeLearner, evaluate
-from cornerstep.boosting.problem import SoftMargin, spread_over
+from cornerstep.boosting.problem import SoftMargin
+from cornerstep.boosting.solvers.methods import METHODS
 from cornerstep.optimiser.result import Status, Trace
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -189,26 +190,59 @@ def test_optimum_over_all_stumps_lies_between(seed):
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_distributions_are_made_of_units_that_sum_to_one(seed):
+def test_distributions_are_made_of_units_within_their_caps(seed):
+    """They sum to 1, or to the caps in whole units where those sum to less."""
     rng = np.random.default_rng(seed)
     weights = 10.0 ** rng.uniform(-12, 12, int(rng.integers(1, 200)))
     total = float(weights.sum())
-    problem = SoftMargin(weights, total * (1.0 if seed % 5 == 0 else rng.uniform(0.01, 1)), 0.1)
-    for d in (problem.prior, rng.random(weights.size), np.zeros(weights.size)):
-        units = problem.admissible(d) * 2.0**52
-        assert (units % 1 == 0).all()
-        assert (units >= 0).all()
-        assert sum(int(u) for u in units) == 2**52
-        assert (units <= problem.caps * 2.0**52 * (1 + 1e-12) + 2 * weights.size).all()
-    members = rng.integers(0, weights.size, 300)
-    members[: weights.size] = np.arange(weights.size)
-    own = rng.uniform(0.1, 1.0, 300)
-    merged = np.bincount(members, weights=own)
-    groups = SoftMargin(merged, 0.5 * float(merged.sum()), 0.1)
-    d = groups.admissible(groups.prior)
-    parts = spread_over(d, merged, members, own)
-    np.testing.assert_array_equal(np.bincount(members, weights=parts), d)
-    assert (parts >= 0).all()
+    shares = (1.0, 1e-30, rng.uniform(0.01, 1), 1 - 1e-14)
+    for share in shares:
+        problem = SoftMargin(weights, total * share, 0.1)
+        most = np.floor(np.minimum(problem.caps, 1.0) * 2.0**52)
+        for d in (problem.prior, problem.caps, rng.random(weights.size), np.zeros(weights.size)):
+            units = problem.admissible(d) * 2.0**52
+            assert (units % 1 == 0).all()
+            assert (units >= 0).all()
+            assert (units <= most).all()
+            assert sum(int(u) for u in units) == min(2**52, sum(int(u) for u in most))
+        groups = rng.integers(0, int(rng.integers(1, 50)), weights.size)
+        groups = np.unique(groups, return_inverse=True)[1]
+        whole = problem.merged(groups)
+        for d in (whole.prior, whole.caps, rng.random(whole.size)):
+            d = whole.admissible(d)
+            parts = problem.spread(d, groups)
+            np.testing.assert_array_equal(np.bincount(groups, weights=parts), d)
+            assert (parts >= 0).all()
+            assert (parts * 2.0**52 <= most).all()
+            missing = 1 - parts.astype(np.longdouble).sum()
+            assert 0 <= missing <= weights.size * 2.0**-52 * (share > 0.99)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("nu", [0.3, 1.0])
+@pytest.mark.parametrize("seed", range(4))
+def test_examples_that_weigh_next_to_nothing_keep_their_caps(method, nu, seed):
+    """Also where several of them look the same to the weak learner and share a part."""
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 2, (24, 2)).astype(float)
+    y = np.append(rng.integers(0, 2, 22), [0, 1])
+    weights = 10.0 ** rng.uniform(-14, 0, 24)
+    model = SoftMarginBoostingClassifier(method, nu=nu, tol=1e-3, max_iter=20)
+    model.fit(X, y, weights)
+    d = model.example_weights_.astype(np.longdouble)
+    own = weights.astype(np.longdouble)
+    caps = own / (np.longdouble(nu) * own.sum())
+    assert (d >= 0).all()
+    assert (d <= caps * (1 + 1e-12)).all()
+    assert abs(d.sum() - 1) <= 24 * 2.0**-52
+    assert certify(model, X, y, sample_weight=weights).holds
+    # one of them above its cap, by as little as it weighs
+    least = int(weights.argmin())
+    liar, above = copy.copy(model), model.example_weights_.copy()
+    above[least] = 2 * caps[least]
+    liar.example_weights_ = above
+    liar._machines = [replace(model._machines[0], distribution=above)]
+    assert not certify(liar, X, y, sample_weight=weights).holds
 
 
 def test_other_learners_are_recomputed_as_far_as_they_can_be():

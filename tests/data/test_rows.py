@@ -12,8 +12,9 @@ import pytest
 import scipy.sparse as sp
 from sklearn.datasets import dump_svmlight_file, load_iris
 
-from cornerstep import MulticlassSVC, streaming
+from cornerstep import MulticlassSVC
 from cornerstep.cli.app import run
+from cornerstep.data import rows as streaming
 from cornerstep.data.rows import MappedRows, open_rows, whole_numbers
 
 pa = pytest.importorskip("pyarrow")

@@ -320,7 +320,7 @@ def test_an_interrupt_keeps_a_certified_model(n, monkeypatch):
         def __exit__(self, *error):
             return False
 
-    monkeypatch.setattr(loop, "_deferred_interrupt", Pressed)
+    monkeypatch.setattr(loop, "deferred_interrupt", Pressed)
     clf = ReducedHullSVC(0.5, tol=1e-6).fit(X, y)
     assert clf.status_ is Status.INTERRUPTED
     assert clf.objective_ - clf.gap_ <= best <= clf.objective_

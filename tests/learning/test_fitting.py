@@ -71,8 +71,8 @@ def test_a_failure_on_the_way(name, at, monkeypatch):
         monkeypatch.setattr(type(solver), at, lambda *_: 1 / 0)
         return run(solver, *args, **kwargs)
 
-    for module in ("estimators.multiclass_run", "problems.reduced_hull_run",
-                   "estimators.boosting_machine"):  # fmt: skip
+    for module in ("multiclass.training", "kernel_svm.training",
+                   "boosting.training"):  # fmt: skip
         monkeypatch.setattr(f"cornerstep.{module}.run", failing)
     with pytest.raises(ZeroDivisionError):
         model.fit(WIDE, THREE)

@@ -113,6 +113,29 @@ def test_time_limit() -> None:
     _holds(result)
 
 
+def test_the_last_certificate_is_within_the_limit() -> None:
+    """A solver that says how long it takes is told to end so much earlier."""
+
+    class Slow:
+        monotone, extra_columns, point, closing = False, (), 0.0, 0.0
+
+        def look(self) -> Look:
+            return Look(1.0, 1.0)
+
+        def move(self) -> Move:
+            self.closing = 1000.0
+            return Move(1.0, "fw")
+
+        def certify(self, point: float) -> Look:
+            return Look(1.0, 1.0)
+
+    outcome = run(Slow(), Stopping(0.0, time_limit=900.0))
+    assert outcome.status is Status.TIME_LIMIT
+    assert outcome.n_iter == 1
+    outcome = run(Slow(), Stopping(0.0, max_iter=3))
+    assert outcome.status is Status.ITERATION_LIMIT
+
+
 def test_stopped_by_the_callback() -> None:
     seen: list[Iterate] = []
 

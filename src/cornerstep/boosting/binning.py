@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from cornerstep.boosting.long_work import SearchExpiredError, never
 from cornerstep.core.types import FloatArray, IntArray
 
 
@@ -42,10 +43,23 @@ class Binning:
     X : array of shape (m, F)
     weights : array of shape (m,)
     max_bins : int
+    expired : callable, optional
+        Asked before each feature.
     """
 
-    def __init__(self, X: FloatArray, weights: FloatArray, max_bins: int) -> None:
-        self._set([cut_points(column, weights, max_bins) for column in X.T])
+    def __init__(
+        self,
+        X: FloatArray,
+        weights: FloatArray,
+        max_bins: int,
+        expired: Callable[[], bool] = never,
+    ) -> None:
+        cuts = []
+        for column in X.T:
+            if expired():
+                raise SearchExpiredError
+            cuts.append(cut_points(column, weights, max_bins))
+        self._set(cuts)
 
     @classmethod
     def at(cls, cuts: list[FloatArray]) -> Binning:
@@ -63,10 +77,12 @@ class Binning:
         for g, f in enumerate(self.features):
             self._thresholds[g, : self.cuts[f].size] = self.cuts[f]
 
-    def transform(self, X: FloatArray) -> npt.NDArray[Any]:
+    def transform(self, X: FloatArray, expired: Callable[[], bool] = never) -> npt.NDArray[Any]:
         """The bins, one row an example, features in the order of ``features``."""
         bins = np.empty(X.shape, dtype=np.uint16)
         for g, f in enumerate(self.features):
+            if expired():
+                raise SearchExpiredError
             bins[:, g] = np.searchsorted(self.cuts[f], X[:, f])
         return bins
 

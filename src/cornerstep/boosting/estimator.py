@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import warnings
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -15,9 +14,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
 from cornerstep.boosting.learners.classifiers import Vote
+from cornerstep.boosting.long_work import SearchExpiredError
 from cornerstep.boosting.parameters import check_parameters, share_of_weight
 from cornerstep.boosting.prediction import TrainedEnsemble
 from cornerstep.boosting.training import (
+    Clock,
     Machine,
     Recipe,
     classifier_learner,
@@ -33,6 +34,7 @@ from cornerstep.learning.estimator import CertifiedEstimator, Importances
 from cornerstep.learning.fitting import whole_fit
 from cornerstep.learning.specs import Schema
 from cornerstep.learning.targets import classes_and_labels, example_weights
+from cornerstep.optimiser.loop import deferred_interrupt
 from cornerstep.optimiser.result import Status, Traces
 
 
@@ -74,7 +76,7 @@ class SoftMarginBoostingClassifier(TrainedEnsemble, ClassifierMixin, CertifiedEs
     max_iter : int, optional
         Rounds; None takes the bound of the theory, ``32 ln(1/nu) / tol²`` for a share nu.
     time_limit : float, optional
-        Seconds.
+        Seconds, of all of ``fit``.  One too short for a first hypothesis gives one answer for all.
     class_weight : dict or 'balanced', optional
     warm_start : bool, default=False
         Start from the ensemble of the last fit if the classes are the same.
@@ -219,12 +221,12 @@ class SoftMarginBoostingClassifier(TrainedEnsemble, ClassifierMixin, CertifiedEs
         self
         """
         self.check_parameters()
-        with whole_fit(self):
-            self._fit(X, y, sample_weight)
+        with whole_fit(self), deferred_interrupt() as pressed:
+            self._fit(X, y, sample_weight, Clock.started(self.time_limit, pressed))
         self._warn()
         return self
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
+    def _fit(self, X: Any, y: Any, sample_weight: Any, clock: Clock) -> None:
         earlier = (self.classes_, self.n_features_in_) if hasattr(self, "_machines") else None
         X, labels, weights = self._check_data(X, y, sample_weight)
         starts: list[Any] = [None] * self._n_machines()
@@ -238,7 +240,7 @@ class SoftMarginBoostingClassifier(TrainedEnsemble, ClassifierMixin, CertifiedEs
             build = classifier_learner(self.weak_learner, check_random_state(self.random_state))
         self.bound_is_exact_ = isinstance(self.weak_learner, str) and self.max_depth <= 2
         self._kind, self._reweighted = self._learner_kind(), False
-        self._train([build] * self._n_machines(), X, labels, weights, starts)
+        self._train([build] * self._n_machines(), X, labels, weights, starts, clock)
 
     def reweight(
         self, X: Any, y: Any, estimators: Any, sample_weight: Any = None
@@ -260,12 +262,13 @@ class SoftMarginBoostingClassifier(TrainedEnsemble, ClassifierMixin, CertifiedEs
         self
         """
         self.check_parameters()
-        with whole_fit(self):
-            self._reweight(X, y, estimators, sample_weight)
+        with whole_fit(self), deferred_interrupt() as pressed:
+            clock = Clock.started(self.time_limit, pressed)
+            self._reweight(X, y, estimators, sample_weight, clock)
         self._warn()
         return self
 
-    def _reweight(self, X: Any, y: Any, estimators: Any, sample_weight: Any) -> None:
+    def _reweight(self, X: Any, y: Any, estimators: Any, sample_weight: Any, clock: Clock) -> None:
         X, labels, weights = self._check_data(X, y, sample_weight)
         members = list(np.ravel(np.asarray(getattr(estimators, "estimators_", estimators), object)))
         seen = getattr(estimators, "estimators_features_", [None] * len(members))
@@ -286,7 +289,7 @@ class SoftMarginBoostingClassifier(TrainedEnsemble, ClassifierMixin, CertifiedEs
             for k in targets
         ]
         self.bound_is_exact_, self._reweighted, self._kind = True, True, "given"
-        self._train(builds, X, labels, weights, [None] * len(builds))
+        self._train(builds, X, labels, weights, [None] * len(builds), clock)
 
     def _names(self, members: list[Any]) -> Any:
         """What the members call the classes: by their names, or by their numbers."""
@@ -345,7 +348,13 @@ class SoftMarginBoostingClassifier(TrainedEnsemble, ClassifierMixin, CertifiedEs
         return "tree" if isinstance(self.weak_learner, str) else "classifier"
 
     def _train(
-        self, builds: list[Any], X: FloatArray, labels: IntArray, weights: FloatArray, starts: Any
+        self,
+        builds: list[Any],
+        X: FloatArray,
+        labels: IntArray,
+        weights: FloatArray,
+        starts: Any,
+        clock: Clock,
     ) -> None:
         """Train the machines and read off the attributes."""
         title = f"{type(self).__name__}, {self.method}"
@@ -356,7 +365,7 @@ class SoftMarginBoostingClassifier(TrainedEnsemble, ClassifierMixin, CertifiedEs
             float(self.tol), self.max_iter, self.verbose, title,
         )  # fmt: skip
         with self._threads():
-            machines = self._one_by_one(recipe, builds, X, labels, weights, starts)
+            machines = self._one_by_one(recipe, builds, X, labels, weights, starts, clock)
         self._machines = machines
         single = len(machines) == 1
         self.estimators_ = [m.hypotheses for m in machines]
@@ -400,28 +409,30 @@ class SoftMarginBoostingClassifier(TrainedEnsemble, ClassifierMixin, CertifiedEs
         labels: IntArray,
         weights: FloatArray,
         starts: list[Any],
+        clock: Clock,
     ) -> list[Machine]:
         """Train the machines within one time limit, of which each gets its share.
 
-        Ctrl-C ends all of them: those to come give one answer for all.
+        Those that end before their first hypothesis, and after Ctrl-C all to come, give one answer
+        for all.
         """
-        begin = time.perf_counter()
         machines: list[Machine] = []
         interrupted = False
         for k, (build, start) in enumerate(zip(builds, starts, strict=True)):
             positive = labels == (1 if len(builds) == 1 else k)
             signs = np.where(positive, 1.0, -1.0)
-            left = self.time_limit
-            if left is not None:
-                left = max(left - (time.perf_counter() - begin), 0.0) / (len(builds) - k)
+            share = clock.share(len(builds) - k)
             if not interrupted:
                 try:
-                    machines.append(recipe.train(build, X, signs, weights, left, start))
+                    machines.append(recipe.train(build, X, signs, weights, share, start))
                     interrupted = machines[-1].status is Status.INTERRUPTED
                     continue
-                except KeyboardInterrupt:  # before the first round
+                except SearchExpiredError:
+                    interrupted = clock.pressed()
+                except KeyboardInterrupt:  # pressed twice, or with a handler of the user's own
                     interrupted = True
-            machines.append(recipe.constant(X, signs, weights))
+            status = Status.INTERRUPTED if interrupted else Status.TIME_LIMIT
+            machines.append(recipe.constant(X, signs, weights, status))
         return machines
 
 

@@ -46,13 +46,9 @@ class SoftMargin:
         From 1 (the hard margin, for weights of 1) to the sum of the weights (the mean margin).
     eps : float
         The accuracy that fixes the smoothing.
-    n_examples : int, optional
-        How many examples the weights are sums over, if not one each.
     """
 
-    def __init__(
-        self, weights: FloatArray, nu: float, eps: float, n_examples: int | None = None
-    ) -> None:
+    def __init__(self, weights: FloatArray, nu: float, eps: float) -> None:
         self.weights = np.asarray(weights, dtype=np.float64)
         total = float(self.weights.sum())
         if not (self.weights > 0).all():
@@ -67,7 +63,42 @@ class SoftMargin:
         # P_nu is a single point if ratio = 1: any eta will do there
         self.eta = 2.0 * math.log(self.ratio) / eps if self.ratio > 1 + 1e-9 else 1.0 / eps
         self.eps = eps
-        self._n_examples = self.weights.size if n_examples is None else n_examples
+        self._n_examples = self.weights.size  # that the weights are sums over
+        self._most = np.floor(np.minimum(self.caps, 1.0) * _UNITS)  # the caps in whole units
+
+    def merged(self, groups: IntArray) -> SoftMargin:
+        """The problem over groups of examples whose margins are always equal.
+
+        Parameters
+        ----------
+        groups : array of shape (m,)
+            The group of each example.
+        """
+        weights: FloatArray = np.bincount(groups, weights=self.weights).astype(np.float64)
+        whole = SoftMargin(weights, min(self.nu, float(weights.sum())), self.eps)
+        whole._n_examples = self.size
+        whole._most = np.minimum(np.bincount(groups, weights=self._most), _UNITS)
+        return whole
+
+    def spread(self, distribution: FloatArray, groups: IntArray) -> FloatArray:
+        """An admissible distribution over groups, over the examples: by weight, within the caps.
+
+        The parts of a group sum to it exactly: they are multiples of 2^-52 as well.
+        """
+        if distribution.size == self.size:
+            return distribution[groups]
+        units = distribution * _UNITS
+        share = self.weights / np.bincount(groups, weights=self.weights)[groups]
+        parts = np.floor(units[groups] * share * (1.0 - gamma(2 * self.size)))
+        parts = np.minimum(parts, self._most)
+        missing = units - np.bincount(groups, weights=parts)  # a few for each example
+        order = np.lexsort((-self.weights, groups))
+        of = groups[order]
+        room = np.minimum(self._most - parts, missing[groups])[order]
+        before = np.cumsum(room) - room
+        before -= before[np.searchsorted(of, of)]
+        parts[order] += np.clip(missing[of] - before, 0.0, room)
+        return parts / _UNITS
 
     @property
     def size(self) -> int:
@@ -115,7 +146,10 @@ class SoftMargin:
         return Smoothed(float(d @ z) + entropy / eta, out)
 
     def admissible(self, distribution: FloatArray) -> FloatArray:
-        """A point of P_nu next to a given one, in multiples of 2^-52 that sum to 1."""
+        """A point of P_nu next to a given one, in multiples of 2^-52 that sum to 1.
+
+        Caps in whole units may sum to less, by a unit each at most: then they are the answer.
+        """
         d = np.clip(distribution, 0.0, self.caps)
         excess = float(d.sum()) - 1.0
         if excess > 0:
@@ -123,11 +157,10 @@ class SoftMargin:
         elif excess < 0:
             room = self.caps - d
             d += room * min(-excess / max(float(room.sum()), 1e-300), 1.0)
-        units = np.floor(d * _UNITS)
+        units = np.minimum(np.floor(d * _UNITS), self._most)
         missing = _UNITS - float(units.sum())
         if missing > 0:
-            units += _first(missing, np.maximum(np.floor(self.caps * _UNITS) - units, 0.0))
-            units[units.argmax()] += _UNITS - float(units.sum())  # where caps sum to 1: no room
+            units += _first(missing, self._most - units)
         elif missing < 0:
             units -= _first(-missing, units)
         return units / _UNITS
@@ -137,7 +170,7 @@ class SoftMargin:
 
         No margin is larger than 1.  A soft margin is a sum of cumulated caps times differences of
         sorted margins, a margin one of weighted values; caps are off by as much as the sum of all
-        weights, and a distribution may be above them by a unit for each example.
+        weights, and a distribution may miss a unit for each example.
         """
         return gamma(16 * self._n_examples + 2 * n_hypotheses + 64)
 
@@ -148,26 +181,5 @@ class SoftMargin:
 
 def _first(amount: float, room: FloatArray) -> FloatArray:
     """An amount put into the first places that have room."""
-    return np.clip(amount - (np.cumsum(room) - room), 0.0, room)
-
-
-def spread_over(
-    distribution: FloatArray, merged: FloatArray, groups: IntArray, weights: FloatArray
-) -> FloatArray:
-    """A distribution over groups of examples, over the examples themselves, by weight.
-
-    Each group's part is divided in units of 2^-52, so that the parts sum to it exactly.
-
-    Parameters
-    ----------
-    distribution, merged : arrays of shape (n_groups,)
-        From :meth:`SoftMargin.admissible`; the weights of the groups.
-    groups, weights : arrays of shape (m,)
-        The group and the weight of each example.
-    """
-    units = distribution * _UNITS
-    parts = np.floor(units[groups] * (weights / merged[groups]))
-    order = np.lexsort((weights, groups))
-    heaviest = order[np.append(np.diff(groups[order]) > 0, True)]
-    parts[heaviest] += units - np.bincount(groups, weights=parts)
-    return parts / _UNITS
+    before = np.concatenate(([0.0], np.cumsum(room[:-1])))
+    return np.clip(amount - before, 0.0, room)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,11 +20,14 @@ from cornerstep.boosting.learners.trees import (
     evaluate,
     leaf_sums,
 )
-from cornerstep.boosting.problem import SoftMargin, spread_over
+from cornerstep.boosting.long_work import SearchExpiredError, never
+from cornerstep.boosting.problem import SoftMargin
 from cornerstep.boosting.solvers.methods import BoostingSolver
 from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.optimiser.loop import Stopping, run
 from cornerstep.optimiser.result import Status, Trace
+
+_LEAST = 0.3  # seconds
 
 
 @dataclass
@@ -121,6 +125,36 @@ def mean_importances(
 
 
 @dataclass
+class Clock:
+    """Until when to train, and whether somebody has pressed Ctrl-C."""
+
+    pressed: Callable[[], bool]
+    deadline: float  # of the performance counter
+    least: float  # a first hypothesis that is found by then is welcome whatever the limit
+
+    @classmethod
+    def started(cls, time_limit: float | None, pressed: Callable[[], bool]) -> Clock:
+        """A clock that starts now."""
+        now = time.perf_counter()
+        return cls(pressed, now + (math.inf if time_limit is None else time_limit), now + _LEAST)
+
+    def share(self, count: int) -> Clock:
+        """The clock of the next of so many machines that share what is left."""
+        now = time.perf_counter()
+        return replace(self, deadline=now + max(self.deadline - now, 0.0) / count)
+
+    def expired(self) -> bool:
+        """Whether to end before there is a hypothesis."""
+        return self.pressed() or time.perf_counter() >= max(self.deadline, self.least)
+
+    @property
+    def left(self) -> float | None:
+        """Seconds; None: as many as it takes."""
+        left = self.deadline - time.perf_counter()
+        return max(left, 0.0) if left < math.inf else None
+
+
+@dataclass
 class Recipe:
     """How to train a machine: what the classifier's parameters say."""
 
@@ -135,36 +169,37 @@ class Recipe:
 
     def train(
         self,
-        learner_for: Callable[[FloatArray, FloatArray, FloatArray], tuple[WeakLearner, Any]],
+        learner_for: Callable[..., tuple[WeakLearner, Any]],
         X: FloatArray,
         labels: FloatArray,
         weights: FloatArray,
-        time_limit: float | None,
+        clock: Clock,
         start: tuple[Sequence[Any], FloatArray] | None,
     ) -> Machine:
         """Train on examples X with labels -1 and 1.
 
-        ``learner_for(X, labels, weights)`` answers the weak learner and, where it sees some
-        examples as one, their groups; those are merged.  The time limit is one of all of it.
+        ``learner_for(X, labels, weights, expired)`` answers the weak learner and, where it sees
+        some examples as one, their groups; those are merged.  A :class:`SearchExpiredError` says
+        that there was no time for a first hypothesis.
         """
-        begin = time.perf_counter()
         used = np.flatnonzero(weights > 0)
-        learner, groups = learner_for(X[used], labels[used], weights[used])
-        merged: FloatArray = weights[used]
-        if groups is not None:
-            merged = np.bincount(groups, weights=merged).astype(np.float64, copy=False)
-        problem = SoftMargin(merged, self.nu * float(merged.sum()), self.tol, used.size)
+        rows = X if used.size == labels.size else X[used]
+        learner, groups = learner_for(rows, labels[used], weights[used], clock.expired)
+        examples = self._problem(weights[used])
+        problem = examples if groups is None else examples.merged(groups)
         if start is not None:
             start = learner.adopt(*start)
-        solver = BoostingSolver(problem, learner, self.method, self.step, self.secondary, start)
+        solver = BoostingSolver(
+            problem, learner, self.method, self.step, self.secondary, start, clock.expired
+        )
         rounds = problem.rounds_bound() if self.max_iter is None else self.max_iter
-        if time_limit is not None:
-            time_limit = max(time_limit - (time.perf_counter() - begin), 0.0)
-        stopping = Stopping(self.tol, 0.0, rounds, time_limit)
-        outcome = run(solver, stopping, verbose=self.verbose, title=self.title)
+        stopping = Stopping(self.tol, 0.0, rounds, clock.left)
+        outcome = run(
+            solver, stopping, verbose=self.verbose, title=self.title, interrupted=clock.pressed
+        )
         d = solver.witness
         distribution = np.zeros(labels.size)
-        distribution[used] = d if groups is None else spread_over(d, merged, groups, weights[used])
+        distribution[used] = d if groups is None else examples.spread(d, groups)
         hypotheses = solver.chosen(solver.best)
         image = solver.best.image  # the margins of the groups, from the data
         if used.size < labels.size:
@@ -183,13 +218,16 @@ class Recipe:
             [(number, solver.chosen(best), best.weights) for number, best in solver.stages],
         )
 
-    def constant(self, X: Any, labels: FloatArray, weights: FloatArray) -> Machine:
-        """The machine of a training that was interrupted before it began: one answer for all.
+    def _problem(self, weights: FloatArray) -> SoftMargin:
+        return SoftMargin(weights, self.nu * float(weights.sum()), self.tol)
+
+    def constant(self, X: Any, labels: FloatArray, weights: FloatArray, status: Status) -> Machine:
+        """The machine of a training that ended before it began: one answer for all.
 
         Its bound is that of all margins, 1: nothing has been searched.
         """
         used = weights > 0
-        problem = SoftMargin(weights[used], self.nu * float(weights.sum()), self.tol)
+        problem = self._problem(weights[used])
         sign = 1.0 if float(weights @ labels) >= 0 else -1.0
         tree = Tree(np.zeros(1, np.int64), np.full(1, np.inf), np.full(2, sign))
         margins, share = sign * labels, np.ones(1)
@@ -199,9 +237,7 @@ class Recipe:
         trace = Trace(BoostingSolver.extra_columns)
         trace.append((0, 0.0, -value, 1.0 - value, np.nan, "start", 1.0, value, value, 1.0, 1))
         stages = [(0, [tree], share)]
-        return Machine(
-            [tree], share, value, 1.0, Status.INTERRUPTED, 0, trace, margins, distribution, stages
-        )
+        return Machine([tree], share, value, 1.0, status, 0, trace, margins, distribution, stages)
 
 
 def _groups(rows: Any, labels: FloatArray) -> tuple[IntArray, IntArray]:
@@ -215,17 +251,20 @@ def _groups(rows: Any, labels: FloatArray) -> tuple[IntArray, IntArray]:
 def tree_learner(max_depth: int, max_bins: int, n_threads: int) -> Any:
     """For :meth:`Recipe.train`: exact trees; examples in the same bins are one."""
 
-    def build(X: Any, labels: FloatArray, weights: FloatArray) -> tuple[WeakLearner, Any]:
+    def build(
+        X: Any, labels: FloatArray, weights: FloatArray, expired: Callable[[], bool] = never
+    ) -> tuple[WeakLearner, Any]:
         if not isinstance(X, np.ndarray):  # on a cluster
             from cornerstep.boosting.learners.dask_trees import SpreadTreeLearner
 
             return SpreadTreeLearner(X, labels, X.binning(weights, max_bins), max_depth), None
-        binning = Binning(X, weights, max_bins)
-        first, groups = _groups(binning.transform(X), labels)
-        learner = TreeLearner(
-            np.ascontiguousarray(X[first]), labels[first], binning, max_depth, n_threads
-        )
-        return learner, groups
+        binning = Binning(X, weights, max_bins, expired)
+        bins = binning.transform(X, expired)
+        first, groups = _groups(bins, labels)
+        if expired():
+            raise SearchExpiredError
+        chosen = np.asfortranarray(X[first]), labels[first], binning  # the trees go by columns
+        return TreeLearner(*chosen, max_depth, n_threads, expired, bins[first]), groups
 
     return build
 
@@ -234,7 +273,7 @@ def classifier_learner(estimator: Any, rng: np.random.RandomState) -> Any:
     """For :meth:`Recipe.train`: a scikit-learn classifier; equal examples are one."""
 
     def build(
-        X: FloatArray, labels: FloatArray, weights: FloatArray
+        X: FloatArray, labels: FloatArray, weights: FloatArray, expired: Callable[[], bool]
     ) -> tuple[ClassifierLearner, Any]:
         first, groups = _groups(X, labels)
         return ClassifierLearner(estimator, X[first], labels[first], rng), groups
@@ -245,7 +284,9 @@ def classifier_learner(estimator: Any, rng: np.random.RandomState) -> Any:
 def finite_learner(hypotheses: Sequence[Any]) -> Any:
     """For :meth:`Recipe.train`: given hypotheses."""
 
-    def build(X: FloatArray, labels: FloatArray, weights: FloatArray) -> tuple[FiniteLearner, Any]:
+    def build(
+        X: FloatArray, labels: FloatArray, weights: FloatArray, expired: Callable[[], bool]
+    ) -> tuple[FiniteLearner, Any]:
         return FiniteLearner(evaluate(hypotheses, X) * labels, hypotheses, n_answers=20), None
 
     return build

@@ -200,7 +200,7 @@ class _MachineCheck:
         return soft.value(margins[used]) - soft.rounding(w.size)
 
     def _distribution(self, d: FloatArray, used: Any, soft: SoftMargin) -> FloatArray:
-        caps = soft.caps * (1 + self.rounding) + self.rounding
+        caps = soft.caps * (1 + self.rounding)
         inside = (d >= 0).all() and (d[used] <= caps).all() and not d[~used].any()
         if not (inside and abs(d.sum() - 1) <= self.rounding):
             self.problems.append(

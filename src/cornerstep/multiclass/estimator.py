@@ -207,6 +207,8 @@ class MulticlassSVC(MulticlassScores, MarginsDisplay, ClassifierMixin, Certified
         return SCHEMA
 
     def model_size(self) -> tuple[str, int]:
+        if hasattr(self, "support_"):
+            return "support vectors", int(self.support_.size)
         if self.dual_coef_ is None:
             return super().model_size()
         return "support examples", int(np.count_nonzero(abs(self.dual_coef_).sum(axis=1)))

@@ -12,7 +12,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, NamedTuple, Protocol
@@ -63,7 +63,9 @@ class Solver(Protocol):
     One with a ``note`` has it shown with its progress; one with ``expired`` is given there a
     function to ask in long moves: whether the time is up, or somebody has pressed Ctrl-C.  One with
     ``interrupted`` is given the same for Ctrl-C alone: a look in which somebody waits is given up
-    by a :class:`KeyboardInterrupt`, and its certificate may be one proven before.
+    by a :class:`KeyboardInterrupt`, and its certificate may be one proven before.  One with
+    ``closing`` says how many seconds its last certificate is expected to take: the time is up by so
+    much before the limit.
     """
 
     monotone: bool  # whether moves are meant never to increase the value
@@ -147,9 +149,11 @@ def run(
     callback: Callback | None = None,
     verbose: int = 0,
     title: str = "",
+    interrupted: Callable[[], bool] | None = None,
 ) -> Outcome:
     """Run ``solver`` until it is certified or a limit is hit; leave it at the point to return.
 
+    Ctrl-C is a reason to end, unless the caller handles it: then ``interrupted`` says so.
     The first look must be finite (a :class:`ValueError` says so); a later move onto values that are
     not finite is refused and ends the run at the point before it.
     """
@@ -160,14 +164,19 @@ def run(
     move = Move(math.nan, "start")
     iteration, certified = 0, False
     status: Status | None = None
+
+    def is_over() -> bool:
+        limited = stopping.time_limit is not None
+        return limited and stopping.is_over(start - getattr(solver, "closing", 0.0))
+
     with (
-        _deferred_interrupt() as interrupted,
+        nullcontext(interrupted) if interrupted else deferred_interrupt() as pressed,
         Progress(verbose, title, stopping.target) as shown,
     ):
         if hasattr(solver, "expired"):
-            solver.expired = lambda: interrupted() or stopping.is_over(start)
+            solver.expired = lambda: pressed() or is_over()
         if hasattr(solver, "interrupted"):
-            solver.interrupted = interrupted
+            solver.interrupted = pressed
         try:
             while status is None:
                 look = solver.look()
@@ -196,9 +205,9 @@ def run(
                     status = ending
                 elif stop_asked:
                     status = Status.STOPPED
-                elif interrupted():
+                elif pressed():
                     status = Status.INTERRUPTED
-                elif stopping.is_over(start):
+                elif is_over():
                     status = Status.TIME_LIMIT
                 elif iteration >= stopping.max_iter:
                     status = Status.ITERATION_LIMIT
@@ -257,7 +266,7 @@ class _Stall:
 
 
 @contextmanager
-def _deferred_interrupt() -> Iterator[Callable[[], bool]]:
+def deferred_interrupt() -> Iterator[Callable[[], bool]]:
     """Turn a first Ctrl-C into a flag read between iterations; a second interrupts at once."""
     if threading.current_thread() is not threading.main_thread():
         yield lambda: False

@@ -296,7 +296,11 @@ def test_the_kernels_do_the_same_without_the_jit():
     tests = Path(__file__).parents[2]
     run = subprocess.run(
         [sys.executable, "-c", script],
-        env={**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": str(tests)},
+        env={
+            **os.environ,
+            "NUMBA_DISABLE_JIT": "1",
+            "PYTHONPATH": os.pathsep.join([str(tests), *sys.path]),
+        },
         cwd=os.path.dirname(__file__),
         capture_output=True,
         text=True,

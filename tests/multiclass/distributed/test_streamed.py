@@ -11,7 +11,8 @@ import scipy.sparse as sp
 from sklearn.datasets import dump_svmlight_file, load_digits
 from sklearn.exceptions import ConvergenceWarning
 
-from cornerstep import MulticlassSVC, streaming
+from cornerstep import MulticlassSVC
+from cornerstep.data import rows as streaming
 from cornerstep.streaming import MappedRows, open_rows
 from support.multiclass_problems import LOSS_KINDS, draw, optimum
 
@@ -283,7 +284,8 @@ def test_limits_keep_the_model(tmp_path, digits):
 MEMORY = """
 import resource, sys
 import numpy as np
-from cornerstep import MulticlassSVC, streaming
+from cornerstep import MulticlassSVC
+from cornerstep.data import rows as streaming
 
 streaming.BLOCK_BYTES = 2**22
 X, y = np.load(sys.argv[1], mmap_mode="r"), np.load(sys.argv[2])

@@ -34,7 +34,11 @@ def cells_of(bins: npt.NDArray[Any], n_slots: int) -> npt.NDArray[Any]:
     block, lane = np.divmod(np.arange(bins.shape[1]), LANES)
     size = (block[-1] + 1) * n_slots * LANES
     kind = np.uint16 if size <= 2**16 else np.uint32
-    return ((block * n_slots + bins) * LANES + lane).astype(kind)
+    first = (block * n_slots * LANES + lane).astype(kind)
+    cells: npt.NDArray[Any] = bins.astype(kind)
+    cells *= kind(LANES)
+    cells += first
+    return cells
 
 
 @njit(nogil=True)

@@ -9,12 +9,11 @@ import numpy as np
 
 from cornerstep.boosting.learners.trees import (
     Answer,
-    SearchExpiredError,
     Start,
     combine,
     evaluate,
-    never,
 )
+from cornerstep.boosting.long_work import SearchExpiredError, never
 from cornerstep.core.types import FloatArray, IntArray
 
 _ROUNDED = 1e-6  # by how much probabilities may leave [0, 1]

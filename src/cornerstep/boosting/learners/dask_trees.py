@@ -23,13 +23,12 @@ from cornerstep.boosting.binning import Binning, Tree, cut_points
 from cornerstep.boosting.compiled import sweeps as kernels
 from cornerstep.boosting.learners.trees import (
     Answer,
-    SearchExpiredError,
     Start,
     combine,
     evaluate,
     leaf_sums,
-    never,
 )
+from cornerstep.boosting.long_work import SearchExpiredError, never
 from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.data.dask import (
     aligned,

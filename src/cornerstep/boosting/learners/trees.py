@@ -23,24 +23,15 @@ import numpy as np
 from cornerstep.boosting.binning import Binning, Tree
 from cornerstep.boosting.compiled import sweeps as kernels
 from cornerstep.boosting.compiled import tree_values
+from cornerstep.boosting.long_work import SearchExpiredError, in_parts, never
 from cornerstep.core.types import FloatArray, IntArray
 
-_TOGETHER = 64  # hypotheses evaluated at once
 _PARTS = 2  # of a root's thresholds: a proposal for each
 _COARSE_BINS = 64  # at most, when hypotheses are only proposed
 _SHIFTS = 4  # ways to merge bins
 _TRIED = 12  # thresholds of a root, then
 _SLIGHT = 1e-3  # of the largest weight: examples below do not count then
 _LARGE = 1 << 22  # elementary operations from which a search is worth several threads
-
-
-class SearchExpiredError(Exception):
-    """A search has been given up: the time is over, or somebody has pressed Ctrl-C."""
-
-
-def never() -> bool:
-    """What searches ask before a run tells them whom to ask."""
-    return False
 
 
 Start = tuple[Sequence[Any], FloatArray]  # hypotheses and their weights
@@ -93,8 +84,7 @@ def combine(hypotheses: Sequence[Any], weights: FloatArray, X: Any) -> FloatArra
     total = np.zeros(X.shape[0])
     here = isinstance(X, np.ndarray)  # otherwise on a cluster
     columns = np.ascontiguousarray(X.T) if here else None
-    for k in range(0, len(hypotheses), _TOGETHER):
-        some = slice(k, k + _TOGETHER)
+    for some in in_parts(len(hypotheses), X.shape[0]):
         values = _evaluate(hypotheses[some], X, columns) if here else X.evaluate(hypotheses[some])
         total += weights[some] @ values
     return total
@@ -140,6 +130,10 @@ class TreeLearner:
     binning : Binning
     max_depth : int
     n_threads : int
+    expired : callable, optional
+        Asked between the features here, and in the searches.
+    bins : array of shape (m, F), optional
+        ``binning.transform(X)``, if it is known.
     """
 
     def __init__(
@@ -149,23 +143,32 @@ class TreeLearner:
         binning: Binning,
         max_depth: int = 2,
         n_threads: int = 1,
+        expired: Callable[[], bool] = never,
+        bins: Any = None,
     ) -> None:
         self.X, self.labels, self.binning, self.max_depth = X, labels, binning, max_depth
         self.exact = max_depth <= 2
-        self.expired = never
-        self._bins = binning.transform(X)
+        self.expired = expired
+        self._bins = binning.transform(X) if bins is None else bins
+        self._ask()
         self._columns = np.ascontiguousarray(self._bins.T)
         n_bins = binning.n_bins
         self._cells = kernels.cells_of(self._bins, n_bins.max())
-        self._order = np.argsort(self._bins.T, axis=1, kind="stable").astype(np.int32)
         edges = np.arange(n_bins.max() + 1)
-        self._starts = np.array(
-            [np.searchsorted(self._bins[order, g], edges) for g, order in enumerate(self._order)]
-        )
+        self._order = np.empty(self._columns.shape, np.int32)
+        self._starts = np.empty((n_bins.size, edges.size), np.int64)
+        for g, column in enumerate(self._columns):
+            self._ask()
+            self._order[g] = np.argsort(column, kind="stable")
+            self._starts[g] = np.searchsorted(column[self._order[g]], edges)
         self._merged: dict[int, tuple[Any, ...]] = {}
         self._large = n_bins.size**2 * (labels.size + float(n_bins.max()) ** 2) > _LARGE
         self._threads = min(n_threads, n_bins.size) if self._large else 1
         self._asked = 0
+
+    def _ask(self) -> None:
+        if self.expired():
+            raise SearchExpiredError
 
     def query(self, distribution: FloatArray) -> Answer:
         return self._answer(distribution, complete=True)
@@ -187,19 +190,24 @@ class TreeLearner:
                 for tree in zip(nodes, leaves, strict=True)
             ]
             nodes, leaves = (np.array(part) for part in zip(*grown, strict=True))
-        margins = np.empty((len(nodes), self.labels.size))
-        tree_values.evaluate(self._columns, nodes[..., 0], nodes[..., 1], leaves, margins)
-        margins *= self.labels
-        found = margins @ distribution
+        margins, found = np.empty((len(nodes), self.labels.size)), np.empty(len(nodes))
+        for some in in_parts(*margins.shape):
+            self._ask()
+            part = margins[some]
+            places, cuts = nodes[some, :, 0], nodes[some, :, 1]
+            tree_values.evaluate(self._columns, places, cuts, leaves[some], part)
+            part *= self.labels
+            found[some] = part @ distribution
         order = np.argsort(-found, kind="stable")
-        trees = self.binning.trees(nodes[order], leaves[order])
-        return Answer(float(found[order[0]]), trees, margins[order], complete)
+        if (np.diff(order) != 1).any():  # rare: sums are exact
+            nodes, leaves, margins = nodes[order], leaves[order], margins[order]
+        trees = self.binning.trees(nodes, leaves)
+        return Answer(float(found[order[0]]), trees, margins, complete)
 
     def _search(self, signed: FloatArray, depth: int) -> tuple[FloatArray, IntArray, FloatArray]:
         """Edges, nodes and leaves of a tree of depth 1 or 2 for every root; the best is exact."""
         n_bins = self.binning.n_bins
-        if self.expired():
-            raise SearchExpiredError
+        self._ask()
         if depth == 1:
             return kernels.best_stumps(self._bins, n_bins, signed)
         beyond = kernels.balances(self._cells, n_bins, signed)
@@ -243,7 +251,9 @@ class TreeLearner:
             slots = np.arange(coarse.max() + 1)
             first = np.clip(slots * merged[:, None] - shift[:, None], 0, n_bins.max())
             self._merged[number] = (
-                kernels.cells_of((self._bins + shift) // merged, coarse.max()),
+                kernels.cells_of(
+                    (self._bins + shift.astype(np.uint32)) // merged.astype(np.uint32), coarse.max()
+                ),
                 np.take_along_axis(self._starts, first, axis=1),
                 coarse,
                 merged,
@@ -258,8 +268,7 @@ class TreeLearner:
             return [search(0, n_roots)]
 
         def one(root: int) -> Any:
-            if self.expired():
-                raise SearchExpiredError
+            self._ask()
             return search(root, root + 1)
 
         if self._threads == 1:

@@ -8,12 +8,14 @@ multipliers of the edges are the weights w.  A step solves with ``A diag(.) A' +
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
+from cornerstep.boosting.long_work import in_parts, never
 from cornerstep.boosting.problem import SoftMargin
 from cornerstep.core.types import FloatArray, IntArray
 
@@ -175,8 +177,8 @@ class State:
         at_cap = mu / (room * part.caps)
         return cls(d, w, gamma - edges, gamma, mu / d, at_cap, level, z, edges)
 
-    def step(self, part: Restriction, tau: float) -> bool:
-        """One predictor-corrector step; False if there is no way on."""
+    def step(self, part: Restriction, tau: float, expired: Callable[[], bool] = never) -> bool:
+        """One predictor-corrector step; False if there is no way on, or no time."""
         d, w, s, zl, zu = self.d, self.w, self.slack, self.at_zero, self.at_cap
         room = part.caps - d
         entropy = tau * (np.log(d / part.prior) + 1.0) if tau else 0.0
@@ -186,7 +188,9 @@ class State:
         mass_error = part.mass - d.sum()
 
         inverse = 1.0 / ((tau + zl) / d + zu / room)
-        matrix = _newton_matrix(part.matrix, inverse, s / w)
+        matrix = _newton_matrix(part.matrix, inverse, s / w, expired)
+        if matrix is None:
+            return False
         # symmetric: its transpose is in the order of LAPACK
         factor = cho_factor(matrix.T, lower=True, overwrite_a=True, check_finite=False)
         column = part.edges(inverse)
@@ -222,6 +226,8 @@ class State:
             + (s + primal * guess.slack) @ (w + dual * guess.w)
         )
         centre = mu * (ahead / count / mu) ** 2
+        if expired():
+            return False
         change = direction(
             centre - d * zl - guess.d * guess.at_zero,
             centre - room * zu + guess.d * guess.at_cap,
@@ -266,12 +272,20 @@ def _reach(*pairs: tuple[FloatArray, FloatArray]) -> float:
     return 1.0 / max(1.0, *(float((fall / value).max()) for value, fall in pairs))
 
 
-def _newton_matrix(matrix: Any, inverse: FloatArray, diagonal: FloatArray) -> FloatArray:
-    """``A diag(inverse) A' + diag(diagonal)``, examples of negligible weight left out."""
+def _newton_matrix(
+    matrix: Any, inverse: FloatArray, diagonal: FloatArray, expired: Callable[[], bool]
+) -> FloatArray | None:
+    """``A diag(inverse) A' + diag(diagonal)``, examples of negligible weight left out.
+
+    None if the time is over before it is done.
+    """
     kept = np.flatnonzero(inverse > _NEGLIGIBLE[matrix.dtype] * inverse.max())
-    if kept.size < 0.7 * inverse.size:
-        matrix, inverse = matrix[:, kept], inverse[kept]
-    scaled = matrix * np.sqrt(inverse).astype(matrix.dtype)
-    product = (scaled @ scaled.T).astype(np.float64)
-    product[np.diag_indices(len(product))] += diagonal
+    few = kept.size < 0.7 * inverse.size
+    root = np.sqrt(inverse[kept] if few else inverse).astype(matrix.dtype)
+    product = np.diag(diagonal)
+    for some in in_parts(root.size, 8 * len(matrix)):  # BLAS takes its time on a busy machine
+        if expired():
+            return None
+        scaled = (matrix[:, kept[some]] if few else matrix[:, some]) * root[some]
+        product += scaled @ scaled.T
     return product

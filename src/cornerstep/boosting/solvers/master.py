@@ -26,6 +26,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.linalg import LinAlgError
 
+from cornerstep.boosting.long_work import SearchExpiredError, never
 from cornerstep.boosting.problem import SoftMargin
 from cornerstep.boosting.solvers.interior import (
     MasterSolution,
@@ -58,7 +59,7 @@ class Master:
         self.problem, self.smooth = problem, smooth and not entropic
         self.tau = 1.0 / problem.eta if entropic else 0.0
         self.iterations = 0
-        self.expired: Callable[[], bool] = lambda: False
+        self.expired: Callable[[], bool] = never
         self._band = 1.0  # examples let in, in multiples of those with d strictly inside
         self._last: MasterSolution | None = None
 
@@ -67,7 +68,8 @@ class Master:
     ) -> MasterSolution:
         """Weights for the rows of ``margins`` with a gap of at most ``target``, if numbers allow.
 
-        With entropy the target is one of the smoothed program.
+        With entropy the target is one of the smoothed program.  When the time is over, the best
+        found until then, if anything.
         """
         problem = self.problem
         dtype = np.float32 if target > _SINGLE else np.float64
@@ -82,6 +84,8 @@ class Master:
             if smoothed is not None:
                 self._last = smoothed
                 return smoothed
+            if self.expired():
+                raise SearchExpiredError
             self.smooth = False
         rows = self._undecided()
         while True:
@@ -95,7 +99,8 @@ class Master:
                 break
             self._band *= 1.5
             rows = best.violated(rows) if solved else None
-        best.prune(target)
+        if not self.expired():
+            best.prune(target)
         self._last = best.solution()
         return self._last
 
@@ -118,7 +123,7 @@ class Master:
         """Newton steps until the gap of the restricted program is within the target."""
         if start is not None and not self.tau:
             state = State.near(part, start)
-            if self._follow(state, part, best, target, _MAX_WARM):
+            if self._follow(state, part, best, target, _MAX_WARM) or self.expired():
                 return True
         return self._follow(State.start(part), part, best, target, _MAX_ITER)
 
@@ -134,7 +139,7 @@ class Master:
                 if part.rows is not None or best.gap <= target:
                     return True
             try:
-                if not state.step(part, self.tau):
+                if not state.step(part, self.tau, self.expired):
                     break
             except LinAlgError:
                 break
@@ -218,10 +223,10 @@ class _Incumbent:
             self.value, self.weights, self.image = value, kept, image
 
     def solution(self) -> MasterSolution:
+        value = self.problem.value(self.image) if self.tau else self.value
         return MasterSolution(
-            self.weights, self.image, self.problem.value(self.image), self.distribution,
-            self.edge, self.edges,
-        )  # fmt: skip
+            self.weights, self.image, value, self.distribution, self.edge, self.edges
+        )
 
 
 Secondary = Callable[[FloatArray, SoftMargin], FloatArray]

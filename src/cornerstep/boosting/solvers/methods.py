@@ -16,14 +16,16 @@ The image ``z = A w`` is kept, so that a round costs O(m) beside weak learner an
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from cornerstep.boosting.learners.trees import Answer, SearchExpiredError, WeakLearner
-from cornerstep.boosting.problem import SoftMargin
+from cornerstep.boosting.learners.trees import Answer, WeakLearner
+from cornerstep.boosting.long_work import SearchExpiredError, never
+from cornerstep.boosting.problem import Smoothed, SoftMargin
 from cornerstep.boosting.solvers.interior import MasterSolution, Start
 from cornerstep.boosting.solvers.master import Master, Secondary
 from cornerstep.boosting.solvers.pool import Ensemble, MarginRay, Pool, ShortStep, checked_weights
@@ -49,6 +51,7 @@ _USEFUL = 0.2  # of the gap: what a further hypothesis may lack of the master's 
 _IDLE = {True: (0.2, 1), False: (0.25, 2)}
 _SURE = 0.85  # of the gap: the estimated gap at which a complete search follows
 _SINGLE = 1e-4  # the accuracy from which on margins at hand are kept in single precision
+_SORTED = 8.0  # times that margins are, or work like it, in what is to do when the time is up
 _UNLIMITED = 2**31 - 1  # the simplex grows with the hypotheses
 
 
@@ -76,6 +79,8 @@ class BoostingSolver:
         The second candidate of MLPBoost: one of ``SECONDARIES`` or a function of the margins (one
         row a hypothesis) and the problem that answers weights.
     start : tuple of hypotheses and weights, optional
+    expired : callable, optional
+        Asked in the first search: a :class:`SearchExpiredError` says that there is no hypothesis.
     """
 
     monotone = False
@@ -89,6 +94,7 @@ class BoostingSolver:
         step: str = "short",
         secondary: str | Secondary = "lp",
         start: tuple[Sequence[Any], FloatArray] | None = None,
+        expired: Callable[[], bool] = never,
     ) -> None:
         self.problem, self.learner, self.method, self.step = problem, learner, method, step
         self.pool = Pool(problem.size, np.float32 if problem.eps >= _SINGLE else np.float64)
@@ -103,6 +109,7 @@ class BoostingSolver:
         self._stages: list[tuple[int, Ensemble]] = []
         entropic = method == "erlpboost" or secondary == "entropic"
         self.master = Master(problem, entropic, smooth=method == "mlpboost")
+        self.expired = expired
         self._secondary = secondary
         self._accuracy = _ACCURACY
         self._solved: tuple[IntArray, FloatArray] | None = None
@@ -119,6 +126,32 @@ class BoostingSolver:
             self._begin_from(*start)
         self._ask_at: FloatArray | None = None
         self._edge = answer.edge
+        self._rehearsed: tuple[float, float, float] | None = None
+
+    @property
+    def closing(self) -> float:
+        """Seconds that it is expected to take to end a move and to certify the best ensemble."""
+        if self._rehearsed is None:
+            self._rehearsed = self._rehearse(self.pool.hypotheses[:_ADDED])
+        sorting, one, another = self._rehearsed
+        return _SORTED * sorting + one + another * len(self.best.numbers)
+
+    def _rehearse(self, hypotheses: Sequence[Any]) -> tuple[float, float, float]:
+        """How long it takes to sort margins, and those of one hypothesis, and of another one."""
+        equal = np.full(len(hypotheses), 1.0 / len(hypotheses))
+        mixed = np.random.default_rng(0).random(self.problem.size)
+        parts: tuple[Callable[[], Any], ...] = (
+            lambda: self.problem.smoothed(mixed),
+            lambda: self.learner.image(hypotheses[:1], equal[:1]),
+            lambda: self.learner.image(hypotheses, equal),
+        )
+        times = []
+        for part in parts:
+            begin = time.perf_counter()
+            part()
+            times.append(time.perf_counter() - begin)
+        sorting, one, every = times
+        return sorting, one, max(every - one, 0.0) / max(len(hypotheses) - 1, 1)
 
     # -- the state ------------------------------------------------------------------------------
 
@@ -133,13 +166,17 @@ class BoostingSolver:
         self._take(numbers, np.asarray(weights, dtype=np.float64), weights @ margins)
 
     def _take(
-        self, numbers: Sequence[int] | IntArray, weights: FloatArray, image: FloatArray
+        self,
+        numbers: Sequence[int] | IntArray,
+        weights: FloatArray,
+        image: FloatArray,
+        smoothed: Smoothed | None = None,
     ) -> None:
         """Go to the ensemble with these weights."""
         support = weights > 0
         self._numbers, self._weights = np.asarray(numbers)[support], weights[support]
         self._active: ActiveSet | None = None
-        self._set_image(image)
+        self._set_image(image, smoothed)
 
     def _make_active(self) -> ActiveSet:
         """The active set of the ensemble; built when a step needs it, not after every master."""
@@ -165,15 +202,15 @@ class BoostingSolver:
         """The vertex of the simplex that is hypothesis ``number``."""
         return SparseVector(np.array([number]), np.array([1.0]), _UNLIMITED)
 
-    def _set_image(self, image: FloatArray) -> None:
+    def _set_image(self, image: FloatArray, smoothed: Smoothed | None = None) -> None:
         self.image = image
-        self.g, self.gradient = self.problem.smoothed(image)
-        self._consider(self._numbers, self._weights, image)
+        self.g, self.gradient = smoothed or self.problem.smoothed(image)
+        self._value = self._consider(self._numbers, self._weights, image)
 
     def _consider(
         self, numbers: Sequence[int] | IntArray, weights: FloatArray, image: FloatArray
-    ) -> None:
-        """Keep an ensemble if its soft margin is the largest so far."""
+    ) -> float:
+        """Keep an ensemble if its soft margin, the answer, is the largest so far."""
         soft_margin = self.problem.value(image)
         if not self._stages or soft_margin > self.soft_margin:
             self.soft_margin = soft_margin
@@ -181,6 +218,7 @@ class BoostingSolver:
             kept = np.asarray(numbers)[support].tolist()
             self.best = Ensemble(tuple(kept), weights[support], image)
             self._record()
+        return soft_margin
 
     def _record(self) -> None:
         """Keep the ensemble as a stage: all of the first rounds, then ever fewer."""
@@ -228,9 +266,15 @@ class BoostingSolver:
         if answer is None or not (answer.largest or answer.edge >= enough):
             answer = self.learner.query(distribution)
         self._learn(answer, distribution)
-        if self.pool.add(answer.hypotheses[:_ADDED], answer.margins[:_ADDED]):
-            self._improved = True
+        self._keep(answer.hypotheses[:_ADDED], answer.margins[:_ADDED])
         return answer
+
+    def _keep(self, hypotheses: Sequence[Any], margins: FloatArray) -> None:
+        """Take hypotheses into the pool, if there will be time to use them."""
+        if self.expired():
+            raise SearchExpiredError
+        if self.pool.add(hypotheses, margins):
+            self._improved = True
 
     def _collect(self, distribution: FloatArray, at: FloatArray, below: float) -> None:
         """Hypotheses for the master: the best, and others of edge > ``below`` at ``at``."""
@@ -240,8 +284,7 @@ class BoostingSolver:
         good = (answer.margins @ at)[:_ADDED] > below
         good[0] = True
         chosen = np.flatnonzero(good)
-        if self.pool.add([answer.hypotheses[k] for k in chosen], answer.margins[chosen]):
-            self._improved = True
+        self._keep([answer.hypotheses[k] for k in chosen], answer.margins[chosen])
 
     def _learn(self, answer: Answer, distribution: FloatArray) -> None:
         """What an answer says about the optimum."""
@@ -281,7 +324,7 @@ class BoostingSolver:
     def look(self) -> Look:
         with suppress(SearchExpiredError):  # what is known by then counts
             self._look()
-        return self._seen(self.g, self.problem.value(self.image), self._numbers.size)
+        return self._seen(self.g, self._value, self._numbers.size)
 
     def _look(self) -> None:
         if self.method in ("cerlpboost", "mlpboost"):
@@ -330,16 +373,18 @@ class BoostingSolver:
     def _advance(self) -> Move:
         if self.method in ("lpboost", "erlpboost"):
             return self._correct()
-        step = self._frank_wolfe_step()
+        step, after = self._frank_wolfe_step(), None
         if self.method == "mlpboost":
             numbers, weights, image = self._second_candidate()
-            if self.problem.smoothed(image)[0] > self.problem.smoothed(step.image)[0]:
-                self._take(numbers, weights, image)
+            second, first = self.problem.smoothed(image), self.problem.smoothed(step.image)
+            if second.value > first.value:
+                self._take(numbers, weights, image, second)
                 return Move(1.0, "secondary")
             self._consider(numbers, weights, image)
+            after = first
         step.apply(self._make_active())
         self._read_active()
-        self._set_image(step.image)
+        self._set_image(step.image, after)
         return Move(step.size, step.kind)
 
     def certify(self, point: Ensemble) -> Look:
@@ -415,6 +460,9 @@ class BoostingSolver:
                 start = Start(last, max(gap, 2.0 * target))
         solution = self.master.solve(self.pool.margins, max(target, 1e-12), start)
         self._solved = (self.pool.numbers, solution.weights)
+        if self.expired():  # no time to go on from there
+            self._consider(self.pool.numbers, solution.weights, solution.image)
+            raise SearchExpiredError
         return solution
 
     def _drop_idle(self, solution: MasterSolution) -> None:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from cornerstep.boosting.long_work import in_parts
 from cornerstep.boosting.problem import SoftMargin
 from cornerstep.core.types import FloatArray, IntArray
 
@@ -53,9 +54,11 @@ class Pool:
                 self.hypotheses.append(hypotheses[k])
                 new.append(k)
         size = len(self) + len(new)
-        while size > len(self._rows):
-            self._rows = np.concatenate([self._rows, np.empty_like(self._rows)])
-        self._rows[len(self) : size] = margins[new]
+        if size > len(self._rows):
+            more = np.empty((2 * size, self._rows.shape[1]), self._rows.dtype)
+            more[: len(self)] = self.margins
+            self._rows = more
+        self._rows[len(self) : size] = margins if len(new) == len(margins) else margins[new]
         numbers = np.arange(len(self.hypotheses) - len(new), len(self.hypotheses))
         self.numbers = np.concatenate([self.numbers, numbers])
         self.idle = np.concatenate([self.idle, np.zeros_like(numbers)])
@@ -92,9 +95,13 @@ class Pool:
 
 def _keys(margins: FloatArray) -> list[bytes]:
     """Each row as bytes; its signs, if its margins are -1 and 1."""
-    packed = np.packbits(margins > 0, axis=1)
-    signs = (abs(margins) == 1.0).all(axis=1)
-    return [(packed if sign else margins)[k].tobytes() for k, sign in enumerate(signs)]
+    keys = []
+    for rows in in_parts(*margins.shape):
+        some = margins[rows]
+        packed = np.packbits(some > 0, axis=1)
+        signs = (abs(some) == 1.0).all(axis=1)
+        keys += [(packed if sign else some)[k].tobytes() for k, sign in enumerate(signs)]
+    return keys
 
 
 class ShortStep:

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
+from cornerstep.boosting.long_work import never
 from cornerstep.boosting.problem import SoftMargin
 from cornerstep.boosting.solvers.interior import MasterSolution, threshold
 from cornerstep.core.types import FloatArray
@@ -44,7 +45,7 @@ def solve_smoothed(
     margins: FloatArray,
     weights: FloatArray,
     target: float,
-    expired: Callable[[], bool] = lambda: False,
+    expired: Callable[[], bool] = never,
 ) -> MasterSolution | None:
     """Weights for the rows of ``margins``, from given ones; None if the steps do not converge.
 
@@ -58,7 +59,7 @@ def solve_smoothed(
         What a hypothesis may have more edge than those with weight have on average: a share of
         the gap, which sets tau and mu.
     expired : callable
-        Asked between the steps; they have not converged when it says so.
+        Asked in the steps; they have not converged when it says so.
     """
     gap = _COARSE * target
     tau = gap / math.log(problem.ratio)
@@ -124,7 +125,7 @@ class _Climb:
         self.edges = _edges(margins, self.d)
         self.slack = self.edges.max() - self.edges + _SLACK * gap
 
-    def run(self, target: float, expired: Callable[[], bool] = lambda: False) -> bool:
+    def run(self, target: float, expired: Callable[[], bool] = never) -> bool:
         """Steps until no edge is larger by more than ``target`` than the mean; False: in vain."""
         try:
             for step in range(_MAX_STEPS):
@@ -132,7 +133,7 @@ class _Climb:
                     return False
                 if step % _RENEWED == 0:
                     hessian = self._hessian()
-                self._step(hessian)
+                self._step(hessian, expired)
                 if self.edges.max() - self.w @ self.edges <= target:
                     return True
         except LinAlgError:
@@ -161,12 +162,12 @@ class _Climb:
         part = self.margins.take(kept, axis=1)
         f = np.where(free[kept], some, 0.0)
         column = _edges(part, f)
-        scaled = part * np.sqrt(some).astype(part.dtype)
         most = _ENOUGH * self.w.size
         factor = 1.0
         if kept.size > most:
-            drawn = np.random.default_rng(kept.size).permutation(kept.size)[:most]
-            scaled, factor = scaled[:, np.sort(drawn)], kept.size / most
+            drawn = np.sort(np.random.default_rng(kept.size).permutation(kept.size)[:most])
+            part, some, factor = part[:, drawn], some[drawn], kept.size / most
+        scaled = part * np.sqrt(some).astype(part.dtype)
         product: FloatArray = scaled @ scaled.T
         if factor != 1.0:
             product *= factor
@@ -175,7 +176,7 @@ class _Climb:
             product -= np.outer(column, column)
         return product
 
-    def _step(self, hessian: FloatArray) -> None:
+    def _step(self, hessian: FloatArray, expired: Callable[[], bool] = never) -> None:
         w, s, k = self.w, self.slack, self.w.size
         matrix = hessian.copy()
         matrix[np.diag_indices(k)] += s / w + 1e-7 * float(np.trace(hessian)) / k
@@ -200,6 +201,8 @@ class _Climb:
         dz = _combine(dw, self.margins)
         least = self.g + centre * float(np.log(w).sum())
         for _ in range(20):
+            if expired():
+                return
             new = w + size * dw
             z = self.z + size * dz
             g, d = self.problem.smoothed(z, 1.0 / self.tau)
