@@ -87,7 +87,9 @@ def check(model: Any, X: Any, y: Any, share: Any, judge: Judge) -> None:
     trees = [model.estimators_] if alone else model.estimators_
     shares = [model.estimator_weights_] if alone else model.estimator_weights_
     every = patterns(X[used], model.max_depth)
-    numbers = (np.atleast_1d(v) for v in (model.soft_margin_, model.bound_, model.gap_))
+    numbers = (
+        [getattr(m, name) for m in model.machines_] for name in ("objective", "bound", "gap")
+    )
     for k, (value, bound, gap) in enumerate(zip(*numbers, strict=True)):
         signs = np.where(y == (1 if alone else k), 1.0, -1.0)[used]
         if not judge.that(np.isfinite([value, bound, gap]).all(), "finite certificate"):
@@ -95,9 +97,9 @@ def check(model: Any, X: Any, y: Any, share: Any, judge: Judge) -> None:
         w = real(shares[k])
         judge.that((w >= 0).all() and abs(w.sum() - 1) <= 1e-12, "weights sum to 1")
         true = soft_margin(w @ _values(trees[k], X[used]) * signs, caps)
-        judge.at_most(abs(true - value), 0.0, "soft_margin_ of the trees", 1e-12)
+        judge.at_most(abs(true - value), 0.0, "objective_ of the trees", 1e-12)
         best = largest(every * signs, caps)
-        judge.at_most(value, best, "soft_margin_ <= largest", 1e-6)
+        judge.at_most(value, best, "objective_ <= largest", 1e-6)
         judge.at_most(best, bound, "largest <= bound_", 1e-6)
         judge.at_most(abs(bound - value - gap), 0.0, "gap_ is the difference", 4 * EPS)
         judge.at_most(0.0, gap, "gap_ >= 0")
@@ -106,7 +108,7 @@ def check(model: Any, X: Any, y: Any, share: Any, judge: Judge) -> None:
                       "example_weights_ are a distribution within the caps")  # fmt: skip
         judge.at_most((real(every) * signs @ d).max(), bound, "bound_ is the largest edge", 1e-9)
     if model.status_.value == "solved":
-        judge.at_most(np.max(model.gap_), model.tol, "solved means gap <= tol", 4 * EPS)
+        judge.at_most(np.max(model.gap_), model.atol, "solved means gap <= atol", 4 * EPS)
 
 
 def attack(rng: Any, judge: Judge) -> None:
@@ -118,10 +120,10 @@ def attack(rng: Any, judge: Judge) -> None:
     if not np.isfinite(X).all():
         raise RefusedError("the numbers drawn are not finite")
     given = {
-        "method": one_of(rng, *METHODS), "step": one_of(rng, *STEPS),
+        "solver": one_of(rng, *METHODS), "step": one_of(rng, *STEPS),
         "secondary": one_of(rng, "lp", "entropic"), "max_depth": int(rng.integers(1, 3)),
         "nu": float(rng.uniform(0.05, 1)) if chance(rng, 0.7) else int(rng.integers(1, n + 1)),
-        "tol": float(one_of(rng, 0.3, 0.1, 0.01, 1e-4, 1e-9)),
+        "atol": float(one_of(rng, 0.3, 0.1, 0.01, 1e-4, 1e-9)),
         "max_iter": one_of(rng, 0, 1, 3, 20, 60),
         "time_limit": float(one_of(rng, 0.0, 0.05)) if chance(rng, 0.05) else None,
     }  # fmt: skip

@@ -134,8 +134,8 @@ def points(model: Any, y: Any) -> list[Any]:
 def check(problems: list[Pair], model: Any, y: Any, judge: Judge) -> list[tuple[Any, Any]]:
     """What must hold of every machine; its value and its bound."""
     found = []
-    values, gaps = np.atleast_1d(model.objective_), np.atleast_1d(model.gap_)
-    statuses = [model.status_] if len(problems) == 1 else model.status_
+    values, gaps = ([getattr(m, name) for m in model.machines_] for name in ("objective", "gap"))
+    statuses = [machine.status for machine in model.machines_]
     for pair, b, value, gap, status in zip(
         problems, points(model, y), values, gaps, statuses, strict=True
     ):
@@ -194,7 +194,7 @@ def training(rng: Any) -> dict[str, Any]:
     method = one_of(rng, *METHODS)
     limits = (0, 1, 5, 50, 300) if method != "auto" else (0, 1, 5, 50, -1, -1, -1)
     return {
-        "method": method, "tol": tolerance(rng), "max_iter": int(one_of(rng, *limits)),
+        "solver": method, "tol": tolerance(rng), "max_iter": int(one_of(rng, *limits)),
         "random_state": int(rng.integers(100)),
         "time_limit": float(one_of(rng, 0.0, 0.05)) if chance(rng, 0.05) else None,
     }  # fmt: skip
@@ -206,7 +206,7 @@ def fit(model: Any, X: Any, y: Any, share: Any, problems: list[Pair], judge: Jud
         judge.call(model.fit, X, y, share)
     except RefusedError as why:
         if "needs" in str(why):  # schedules need more than others
-            return fit(model.set_params(method="di-away"), X, y, share, problems, judge)
+            return fit(model.set_params(solver="di-away"), X, y, share, problems, judge)
         if "touch" in str(why):
             judge.at_most(min(pair.apart() for pair in problems), 1e-4, "the hulls touch")
         raise

@@ -45,6 +45,6 @@ def fitted(rng: Any, judge: Judge) -> tuple[Any, Any]:
         MulticlassSVC(kernel="linear", solver=one_of(rng, "auto", "envelope", "fw"), max_iter=20),
         MulticlassSVC(kernel=kernel, max_iter=20, random_state=0),
         ReducedHullSVC(C=1.0, kernel=kernel, random_state=0),
-        SoftMarginBoostingClassifier(nu=0.3, tol=0.1, max_depth=int(rng.integers(1, 4))),
+        SoftMarginBoostingClassifier(nu=0.3, atol=0.1, max_depth=int(rng.integers(1, 4))),
     )[kind]
     return judge.call(estimator.fit, X, names), X

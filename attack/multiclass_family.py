@@ -120,7 +120,7 @@ def fit(judge: Judge, model: Any, X: Any, y: Any, share: Any) -> Any:
 def bounded(found: list[tuple[Any, Any]], judge: Judge) -> None:
     """No bound is above any objective of the same problem."""
     best, bound = min(pair[0] for pair in found), max(pair[1] for pair in found)
-    judge.at_most(bound, best, "dual_objective_ <= every objective", 4 * EPS * abs(best))
+    judge.at_most(bound, best, "bound_ <= every objective", 4 * EPS * abs(best))
 
 
 def attack(rng: Any, judge: Judge) -> None:

@@ -157,10 +157,10 @@ class Task:
 
 def check(task: Task, model: Any, tol: float, judge: Any) -> tuple[Any, Any]:
     """What must hold of a fitted model by itself; a value that the optimum does not exceed."""
-    numbers = [model.objective_, model.dual_objective_, model.gap_, model.relative_gap_]
+    numbers = [model.objective_, model.bound_, model.gap_, model.relative_gap_]
     if not judge.that(np.isfinite(numbers).all(), f"finite certificate: {numbers}"):
         return LONG(np.inf), LONG(0)
-    value, bound, gap = LONG(model.objective_), LONG(model.dual_objective_), LONG(model.gap_)
+    value, bound, gap = LONG(model.objective_), LONG(model.bound_), LONG(model.gap_)
     judge.at_most(0.0, gap, "gap_ >= 0")
     judge.at_most(abs(value - bound - gap), 0.0, "gap_ is the difference", 2 * EPS * abs(value))
     share = gap / value if value > 0 else LONG(0)
@@ -182,7 +182,7 @@ def check(task: Task, model: Any, tol: float, judge: Any) -> tuple[Any, Any]:
         dual, _, high, size = task.of_dual(A)
         outside = task.outside(A)
         if judge.at_most(outside, 1e-9, "dual_coef_ lies in its domain"):
-            judge.at_most(bound, max(dual, 0), "dual_objective_ <= D(dual_coef_)",
+            judge.at_most(bound, max(dual, 0), "bound_ <= D(dual_coef_)",
                           (4 * EPS + 4 * max(outside, 0)) * size)  # fmt: skip
             judge.at_most(dual, value, "D(dual_coef_) <= objective_",
                           (4 * EPS + 4 * max(outside, 0)) * size)  # fmt: skip

@@ -20,7 +20,7 @@ _PARAMETERS = {
     "max_iter": (-7, 1.5, "many", np.nan),
     "time_limit": (-1.0, np.nan, "soon"),
     "solver": ("none", 3),
-    "method": ("none", 3),
+    "atol": (-1.0, np.nan, "small"),
     "kernel": ("none", 3),
     "loss": ("none", 3),
     "gamma": (-1.0, np.nan, "none"),

@@ -144,13 +144,13 @@ def training(rng: Any, task: Task) -> dict[str, Any]:
     if solver == "extragradient" and isinstance(task.model, GraphModel):
         solver = "fw"
     out = {
-        "solver": solver, "tol": float(one_of(rng, 1e-1, 1e-2, 1e-4, 1e-8, 0.0)),
+        "solver": solver, "atol": float(one_of(rng, 1e-1, 1e-2, 1e-4, 1e-8, 0.0)),
         "averaging": chance(rng, 0.5), "cache_passes": int(one_of(rng, 0, 1, 5)),
         "max_iter": int(one_of(rng, 0, 1, 5, 30, 100)), "random_state": int(rng.integers(100)),
         "check_every": int(one_of(rng, 1, 10)),
     }  # fmt: skip
     if chance(rng, 0.2):
-        out["rtol"] = float(one_of(rng, 1e-2, 1e-6))
+        out["tol"] = float(one_of(rng, 1e-2, 1e-6))
     if solver.startswith("bcfw"):
         out["sampling"] = one_of(rng, "permuted", "permuted", "uniform", "gap")
     if solver == "extragradient":
@@ -163,16 +163,16 @@ def training(rng: Any, task: Task) -> dict[str, Any]:
 
 def check(task: Task, model: Any, how: dict[str, Any], judge: Judge) -> tuple[Any, Any]:
     """What must hold of a fitted model; its objective and its bound."""
-    numbers = [model.objective_, model.dual_objective_, model.gap_, model.relative_gap_]
+    numbers = [model.objective_, model.bound_, model.gap_, model.relative_gap_]
     finite = np.isfinite(numbers).all() and np.isfinite(model.coef_).all()
     if not judge.that(finite, f"finite certificate and weights: {numbers}"):
         return LONG(np.inf), LONG(-np.inf)
-    value, bound, gap = LONG(model.objective_), LONG(model.dual_objective_), LONG(model.gap_)
+    value, bound, gap = LONG(model.objective_), LONG(model.bound_), LONG(model.gap_)
     judge.at_most(0.0, gap, "gap_ >= 0")
     judge.at_most(abs(value - bound - gap), 0.0, "gap_ is the difference",
                   4 * EPS * (abs(value) + abs(bound)))  # fmt: skip
     if model.status_.value == "solved":
-        target = max(how["tol"], how.get("rtol", 0.0) * abs(model.objective_))
+        target = max(how["atol"], how.get("tol", 0.0) * abs(model.objective_))
         judge.at_most(gap, target, "solved means gap <= tol", 4 * EPS * abs(value))
     true = task.primal(model.coef_, model.lam_)
     judge.at_most(true, value, "objective of the weights <= objective_", 4 * EPS * abs(value))
@@ -209,4 +209,4 @@ def attack(rng: Any, judge: Judge) -> None:
         judge.that(np.array_equal(again.coef_, model.coef_), "the same fit twice is the same")
     judge.context = context
     best, bound = min(pair[0] for pair in found), max(pair[1] for pair in found)
-    judge.at_most(bound, best, "dual_objective_ <= every objective", 4 * EPS * abs(best))
+    judge.at_most(bound, best, "bound_ <= every objective", 4 * EPS * abs(best))

@@ -25,10 +25,10 @@ EPS = 0.01
 METHODS: dict[str, dict[str, Any]] = {
     "mlpboost": {},
     "mlpboost, pairwise": {"step": "pairwise"},
-    "lpboost": {"method": "lpboost"},
-    "erlpboost": {"method": "erlpboost"},
-    "cerlpboost": {"method": "cerlpboost"},
-    "cerlpboost, pairwise": {"method": "cerlpboost", "step": "pairwise"},
+    "lpboost": {"solver": "lpboost"},
+    "erlpboost": {"solver": "erlpboost"},
+    "cerlpboost": {"solver": "cerlpboost"},
+    "cerlpboost, pairwise": {"solver": "cerlpboost", "step": "pairwise"},
 }
 
 
@@ -53,7 +53,7 @@ def classifier(name: str, nu: float, limit: float | None, **more: Any) -> Any:
     """The classifier for a row of METHODS."""
     from cornerstep import SoftMarginBoostingClassifier
 
-    return SoftMarginBoostingClassifier(nu=nu, tol=EPS, time_limit=limit, **(METHODS[name] | more))
+    return SoftMarginBoostingClassifier(nu=nu, atol=EPS, time_limit=limit, **(METHODS[name] | more))
 
 
 def solver(name: str, limit: float | None) -> Solver:

@@ -291,10 +291,10 @@ def ours(name: str = "cornerstep", method: str = "auto", tol: float = 1e-3) -> S
 
         def solve(recorder: Recorder | None) -> Answer:
             clf = ReducedHullSVC(
-                **problem.options(), method=method, tol=tol, cache_size=CACHE, random_state=0
+                **problem.options(), solver=method, tol=tol, cache_size=CACHE, random_state=0
             ).fit(problem.X, problem.y)
             point = Point(_beta(problem, clf), clf.n_kernel_evaluations_)
-            return Answer(point, int(clf.n_iter_[0]), clf.status_.value)
+            return Answer(point, int(clf.n_iter_), clf.status_.value)
 
         return solve
 

@@ -63,7 +63,7 @@ def main() -> None:
     outcome: dict[str, Any] = {
         "bytes": X.nbytes, "seconds": seconds, "passes": model.n_iter_, "peak_bytes": _peak(),
         "before_bytes": before, "objective": model.objective_,
-        "dual_objective": model.dual_objective_, "relative_gap": model.relative_gap_,
+        "dual_objective": model.bound_, "relative_gap": model.relative_gap_,
         "status": str(model.status_),
     }  # fmt: skip
     print(json.dumps(outcome))

@@ -264,7 +264,7 @@ def judge(problem: Problem, point: Point) -> Measures:
     objective = float(np.mean(losses - np.array(margins)) + problem.lam / 2 * (w @ w))
     found = {
         "objective": objective,
-        "gap": objective - float(clf.dual_objective_),
+        "gap": objective - float(clf.bound_),
         "oracle_calls": float(clf.n_oracle_calls_),
         "train error": 1 - clf.score(problem.X, problem.Y),
     }

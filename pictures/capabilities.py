@@ -238,7 +238,7 @@ def structured() -> Path:
 def boosting() -> Path:
     """Soft margin and bound by round; the margins, of which the worst tenth counts."""
     X, y = load_breast_cancer(return_X_y=True)
-    clf = SoftMarginBoostingClassifier(nu=0.1, tol=0.01, random_state=0).fit(X, y)
+    clf = SoftMarginBoostingClassifier(nu=0.1, atol=0.01, random_state=0).fit(X, y)
     trace = clf.trace_
     margins = np.sort(clf.margins_)
     share = np.arange(1, margins.size + 1) / margins.size
@@ -257,9 +257,9 @@ def boosting() -> Path:
         worst = share <= 0.1
         right.fill_between(margins[worst], 0, share[worst], step="post", color=ORANGE, alpha=0.35,
                            linewidth=0)  # fmt: skip
-        right.axvline(clf.soft_margin_, color=ORANGE, linestyle="--", linewidth=1.3)
+        right.axvline(clf.objective_, color=ORANGE, linestyle="--", linewidth=1.3)
         right.annotate(
-            "soft margin: the mean\nof the worst tenth", (clf.soft_margin_, 0.62), (-8, 0),
+            "soft margin: the mean\nof the worst tenth", (clf.objective_, 0.62), (-8, 0),
             textcoords="offset points", color=ORANGE, fontsize=9, ha="right",
         )  # fmt: skip
         right.set(title="Margins of the training examples", xlabel="margin", ylim=(0, 1.02))

@@ -98,7 +98,7 @@ def test_lies_of_a_multiclass_machine_are_caught(kernel):
 
     assert not broken()
     assert broken(objective_=lambda v: 0.9 * v)
-    assert broken(dual_objective_=lambda v: 1.1 * v)
+    assert broken(bound_=lambda v: 1.1 * v)
     assert broken(gap_=lambda v: -v)
     assert broken(relative_gap_=lambda v: v / 2)
     assert any("domain" in rule for rule in broken(dual_coef_=lambda v: 3 * v))
@@ -108,6 +108,17 @@ def test_lies_of_a_multiclass_machine_are_caught(kernel):
         assert broken(intercept_=lambda v: v + 1)
 
 
+def _change(model, changes):
+    """Change attributes, or what the proofs of all machines say."""
+    for name, value in changes.items():
+        if name.endswith("_"):
+            setattr(model, name, value(getattr(model, name)))
+        else:
+            model.machines_ = [
+                m._replace(**{name: value(getattr(m, name))}) for m in model.machines_
+            ]
+
+
 @pytest.mark.parametrize("size", [{"C": 1.0}, {"nu": 0.4}])
 def test_lies_of_a_kernel_machine_are_caught(size):
     given = {"kernel": "rbf", "gamma": 1.0, "degree": 2, "coef0": 1.0, **size}
@@ -115,20 +126,19 @@ def test_lies_of_a_kernel_machine_are_caught(size):
 
     def broken(**changes):
         model = ReducedHullSVC(**given, random_state=0).fit(X, Y)
-        for name, value in changes.items():
-            setattr(model, name, value(getattr(model, name)))
+        _change(model, changes)
         return _rules(kernel_family.check, problems, model, Y)
 
     assert not broken()
-    assert broken(objective_=lambda v: 0.9 * v)
-    assert broken(gap_=lambda v: 0 * v)
+    assert broken(objective=lambda v: 0.9 * v)
+    assert broken(gap=lambda v: 0 * v)
     assert broken(dual_coef_=lambda v: 1.5 * v)
     assert broken(dual_coef_=lambda v: np.roll(v, 1, axis=1))
 
 
 def test_lies_of_a_structured_model_are_caught():
     task = structured._chain(np.random.default_rng(3))
-    how = {"tol": 1e-2, "max_iter": 100}
+    how = {"atol": 1e-2, "max_iter": 100}
     model = StructuredSVC(task.model, random_state=0, **how).fit(task.X, task.Y)
     weights, value = model.coef_, model.objective_
     model.coef_ = 2 * weights + 1
@@ -141,14 +151,13 @@ def test_lies_of_boosting_are_caught():
     y = (Y > 0).astype(int)
 
     def broken(**changes):
-        model = SoftMarginBoostingClassifier(nu=0.3, tol=0.01).fit(X, y)
-        for name, value in changes.items():
-            setattr(model, name, value(getattr(model, name)))
+        model = SoftMarginBoostingClassifier(nu=0.3, atol=0.01).fit(X, y)
+        _change(model, changes)
         return _rules(boosting_family.check, model, X, y, np.ones(12))
 
     assert not broken()
-    assert broken(soft_margin_=lambda v: v + 0.1)
-    assert broken(bound_=lambda v: v - 0.1)
+    assert broken(objective=lambda v: v + 0.1)
+    assert broken(bound=lambda v: v - 0.1)
     assert broken(example_weights_=lambda v: np.roll(v, 1) + 0.01)
 
 

@@ -245,7 +245,7 @@ def _trained(problem: Problem, X: Any, y: Any) -> Run:
         error = 1.0 - model.top_k_score(X[:_CHUNK], y[:_CHUNK], k)
         coef, intercept = (torch.as_tensor(part) for part in (model.coef_, model.intercept_))
         weights = torch.cat([coef, intercept[:, None]], dim=1).to(problem.X.device)
-        point = weights, model.dual_objective_
+        point = weights, model.bound_
         work = {"top-5 error": float(error)}
         return Answer(point, model.n_iter_, model.status_.value, work, seconds)
 

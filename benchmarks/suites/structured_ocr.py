@@ -26,7 +26,7 @@ def _solver(sampling: str) -> Solver:
     def prepare(problem: Problem) -> Run:
         def fit(check_every: int, passes: int) -> StructuredSVC:
             clf = StructuredSVC(
-                problem.model, lam=problem.lam, sampling=sampling, tol=0.0, max_iter=passes,
+                problem.model, lam=problem.lam, sampling=sampling, atol=0.0, max_iter=passes,
                 check_every=check_every, cache_passes=0, random_state=0,
             )  # fmt: skip
             quiet(lambda: clf.fit(problem.X, problem.Y))

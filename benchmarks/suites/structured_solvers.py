@@ -26,7 +26,7 @@ def _plot(rows: list[Row], folder: Path) -> list[Path]:
 def build(settings: Settings) -> Benchmark:
     """Each solver may take ``settings.limit`` seconds (300 if not given)."""
     options = {
-        "tol": GAP, "max_iter": 10**6, "time_limit": settings.limit or 300.0, "check_every": 10,
+        "atol": GAP, "max_iter": 10**6, "time_limit": settings.limit or 300.0, "check_every": 10,
     }  # fmt: skip
     plain = options | {"cache_passes": 0}
     solvers = [

@@ -7,12 +7,12 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from cornerstep import SoftMarginBoostingClassifier
 
 ESTIMATORS = [
-    SoftMarginBoostingClassifier(tol=0.05),
-    SoftMarginBoostingClassifier("erlpboost", nu=0.5, tol=0.05, max_depth=1),
-    SoftMarginBoostingClassifier("lpboost", nu=0.3, tol=0.05),
-    SoftMarginBoostingClassifier("cerlpboost", nu=0.5, tol=0.05, step="pairwise", max_iter=20),
+    SoftMarginBoostingClassifier(atol=0.05),
+    SoftMarginBoostingClassifier("erlpboost", nu=0.5, atol=0.05, max_depth=1),
+    SoftMarginBoostingClassifier("lpboost", nu=0.3, atol=0.05),
+    SoftMarginBoostingClassifier("cerlpboost", nu=0.5, atol=0.05, step="pairwise", max_iter=20),
     SoftMarginBoostingClassifier(
-        tol=0.2, weak_learner=DecisionTreeClassifier(max_depth=2), max_iter=10
+        atol=0.2, weak_learner=DecisionTreeClassifier(max_depth=2), max_iter=10
     ),
 ]
 

@@ -12,6 +12,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 import cornerstep
 from cornerstep import ModelFileError, MulticlassSVC, SoftMarginBoostingClassifier, load, save
+from cornerstep.learning.certificates import summary
 from support.fitted_models import CLASSIFIERS, LABELS, STRUCTURED, TWO, X, classifier, structured
 from support.structured_problems import Ranking
 
@@ -58,16 +59,19 @@ def test_every_attribute_of_a_fit_is_known(name):
     """A new attribute must be added to the table, or be named here as one that is not kept."""
     model = classifier(name)[0]
     fitted = {key for key in vars(model) if key not in model.get_params(deep=False)}
-    # what a warm start needs, and where dual_coef_ is kept
-    assert fitted - set(model.model_schema().attributes) <= {"_state", "_dual_coef"}
+    # what a warm start needs, where dual_coef_ is kept, and what machines_ say
+    made = {"_state", "_dual_coef", "machines_", *summary(model.machines_)}
+    assert fitted - set(model.model_schema().attributes) <= made
 
 
 def test_traces_stages_and_refits_survive(path):
     model, data, labels = classifier("trees, three classes")
     save(model, path)
     again = load(path)
-    assert again.trace_[0].columns == model.trace_[0].columns
-    assert np.array_equal(again.trace_[0]["gap"], model.trace_[0]["gap"], equal_nan=True)
+    for mine, other in zip(model.machines_, again.machines_, strict=True):
+        assert other.trace.columns == mine.trace.columns
+        assert np.array_equal(other.trace["gap"], mine.trace["gap"], equal_nan=True)
+        assert other[:5] == mine[:5]
     pairs = zip(
         model.staged_decision_function(data), again.staged_decision_function(data), strict=True
     )
@@ -99,7 +103,7 @@ def test_code_is_refused_by_name(path):
     with pytest.raises(ModelFileError, match="kernel holds the function"):
         save(kernel, path)
     forest = SoftMarginBoostingClassifier(
-        nu=0.5, tol=0.5, weak_learner=RandomForestClassifier(2, random_state=0), max_iter=1
+        nu=0.5, atol=0.5, weak_learner=RandomForestClassifier(2, random_state=0), max_iter=1
     ).fit(X[TWO], LABELS[TWO])
     with pytest.raises(ModelFileError, match="weak_learner holds an object of type Random"):
         save(forest, path)

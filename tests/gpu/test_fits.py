@@ -55,8 +55,8 @@ def test_certificates_hold_on_the_host(loss, dtype):
     assert found.holds, found.problems
     again = MulticlassSVC(loss, tol=1e-6, random_state=0, **LOSSES[loss])
     again.fit(to_numpy(X).astype(np.float64), to_numpy(y))
-    assert model.dual_objective_ <= again.objective_
-    assert again.dual_objective_ <= model.objective_
+    assert model.bound_ <= again.objective_
+    assert again.bound_ <= model.objective_
 
 
 def test_too_little_memory_is_one_clear_error():

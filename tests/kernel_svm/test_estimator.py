@@ -99,7 +99,7 @@ def test_c_machines_are_those_of_libsvm(data, C, request):
 @pytest.mark.parametrize("options", [{"nu": 0.2}, {"K": 21.7}, {"C": 0.5}], ids=str)
 def test_all_methods_find_the_same_machine(method, options, cancer):
     X, y = cancer
-    ours = exact(method=method, **options | {"tol": 1e-5}).fit(X, y)
+    ours = exact(solver=method, **options | {"tol": 1e-5}).fit(X, y)
     best = exact(**options).fit(X, y)
     assert ours.status_ is Status.SOLVED
     assert best.objective_ - 1e-9 * abs(best.objective_) <= ours.objective_
@@ -113,16 +113,16 @@ def test_schedules_run_where_their_theory_holds(method):
     rng = np.random.default_rng(0)
     y = np.repeat([1, -1], 6)
     X = rng.standard_normal((12, 2)) + 2 * y[:, None]
-    clf = ReducedHullSVC(K=3, gamma=5.0, method=method, tol=0.02, max_iter=2000)
+    clf = ReducedHullSVC(K=3, gamma=5.0, solver=method, tol=0.02, max_iter=2000)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         clf.fit(X, y)
     best = exact(K=3, gamma=5.0).fit(X, y)
     assert clf.objective_ - clf.gap_ <= best.objective_ <= clf.objective_ * (1 + 1e-9)
     with pytest.raises(ValueError, match=r"needs examples of equal weights, and K a multiple"):
-        ReducedHullSVC(K=2.5, method=method).fit(X, y)
+        ReducedHullSVC(K=2.5, solver=method).fit(X, y)
     with pytest.raises(ValueError, match="needs a positive definite kernel matrix"):
-        ReducedHullSVC(K=3, method=method).fit(X[[0] * 6 + [7] * 6], y)
+        ReducedHullSVC(K=3, solver=method).fit(X[[0] * 6 + [7] * 6], y)
 
 
 @pytest.mark.parametrize("options", [{"nu": 0.15}, {"C": 2.0}], ids=str)
@@ -135,10 +135,12 @@ def test_several_classes_go_one_against_one_as_in_libsvm(load, options):
     same_machine(ours, theirs, X, 1e-3)
     assert (ours.predict(X) == theirs.predict(X)).all()
     assert ours.dual_coef_.shape == (2, ours.support_.size)
-    assert ours.gap_.shape == ours.objective_.shape == ours.C_.shape == (3,)
-    assert (ours.gap_ <= 1e-9 * np.abs(ours.objective_)).all()
-    assert all(status is Status.SOLVED for status in ours.status_)
-    assert len(ours.trace_) == len(ours.n_iter_) == 3
+    assert len(ours.machines_) == ours.C_.size == 3
+    for machine in ours.machines_:
+        assert machine.gap <= 1e-9 * abs(machine.objective)
+        assert machine.status is Status.SOLVED
+    assert ours.status_ is Status.SOLVED
+    assert ours.n_iter_ == max(machine.n_iter for machine in ours.machines_)
     assert ours.intercept_ == pytest.approx(theirs.intercept_, abs=2e-2)
     if np.array_equal(ours.support_, theirs.support_):
         largest = np.abs(theirs.dual_coef_).max()
@@ -198,8 +200,8 @@ def test_given_kernels_and_functions_are_the_same_machine(blobs):
 def test_sparse_examples_are_dense_examples(method, kernel, blobs):
     X, y = blobs
     X = np.where(np.abs(X) < 0.7, 0.0, X)
-    dense = exact(0.6, kernel=kernel, method=method, tol=1e-4).fit(X, y)
-    sparse = exact(0.6, kernel=kernel, method=method, tol=1e-4).fit(sp.csr_matrix(X), y)
+    dense = exact(0.6, kernel=kernel, solver=method, tol=1e-4).fit(X, y)
+    sparse = exact(0.6, kernel=kernel, solver=method, tol=1e-4).fit(sp.csr_matrix(X), y)
     expected = dense.decision_function(X)
     assert sp.issparse(sparse.support_vectors_)
     scale = np.abs(expected).max()
@@ -232,8 +234,8 @@ def test_kernel_evaluations_are_counted(blobs):
 @pytest.mark.parametrize("method", METHODS)
 def test_a_small_cache_changes_only_the_cost(method, cancer):
     X, y = cancer
-    large = exact(0.1, method=method, tol=1e-4).fit(X, y)
-    small = exact(0.1, method=method, tol=1e-4, cache_size=0.05).fit(X, y)  # 11 columns
+    large = exact(0.1, solver=method, tol=1e-4).fit(X, y)
+    small = exact(0.1, solver=method, tol=1e-4, cache_size=0.05).fit(X, y)  # 11 columns
     assert small.status_ is Status.SOLVED
     assert small.objective_ == pytest.approx(large.objective_, rel=2e-4)
     assert small.n_kernel_evaluations_ > large.n_kernel_evaluations_
@@ -248,7 +250,7 @@ def test_a_weight_of_two_is_a_row_twice(options, method, blobs):
     X, y = blobs
     weights = np.random.default_rng(0).integers(0, 3, y.size)
     tol = 1e-9 if method == "auto" else 1e-4
-    options = options | {"gamma": 0.2, "method": method, "tol": tol}
+    options = options | {"gamma": 0.2, "solver": method, "tol": tol}
     weighted = exact(**options).fit(X, y, weights)
     repeated = exact(**options).fit(np.repeat(X, weights, axis=0), np.repeat(y, weights))
     assert weighted.objective_ == pytest.approx(repeated.objective_, rel=10 * tol)
@@ -296,11 +298,11 @@ def test_a_warm_start_saves_the_way(cancer):
 def test_limits_keep_a_certified_model(method, cancer):
     X, y = cancer
     best = exact(0.1).fit(X, y).objective_
-    with pytest.warns(ConvergenceWarning, match=r"above tol=1e-08: The iteration limit"):
-        clf = ReducedHullSVC(0.1, method=method, tol=1e-8, max_iter=3).fit(X, y)
+    with pytest.warns(ConvergenceWarning, match=r"relative gap <= 1e-08\): The iteration limit"):
+        clf = ReducedHullSVC(0.1, solver=method, tol=1e-8, max_iter=3).fit(X, y)
     assert clf.status_ is Status.ITERATION_LIMIT
     assert clf.objective_ - clf.gap_ <= best <= clf.objective_
-    clf = ReducedHullSVC(0.1, method=method, tol=1e-8, time_limit=0).fit(X, y)
+    clf = ReducedHullSVC(0.1, solver=method, tol=1e-8, time_limit=0).fit(X, y)
     assert clf.status_ is Status.TIME_LIMIT
     assert clf.objective_ - clf.gap_ <= best <= clf.objective_
     assert np.isfinite(clf.decision_function(X)).all()
@@ -327,12 +329,14 @@ def test_an_interrupt_keeps_a_certified_model(n, monkeypatch):
     labels = rng.integers(0, 3, n)
     with pytest.warns(ConvergenceWarning, match="interrupted: 2 of 3 pairs of classes were not"):
         clf = ReducedHullSVC(0.5, tol=1e-6).fit(X, labels)
-    assert clf.status_ == [Status.INTERRUPTED] * 3
+    assert clf.status_ is Status.INTERRUPTED
+    assert [machine.status for machine in clf.machines_] == [Status.INTERRUPTED] * 3
     assert np.isfinite(clf.decision_function(X)).all()
-    assert (clf.gap_ > 0).all()
+    assert all(machine.gap > 0 for machine in clf.machines_)
     monkeypatch.undo()
     solved = ReducedHullSVC(0.5, tol=1e-6).fit(X, labels)
-    assert (clf.objective_ - clf.gap_ <= solved.objective_).all()
+    for ended, right in zip(clf.machines_, solved.machines_, strict=True):
+        assert ended.bound <= right.objective
     assert (solved.objective_ <= clf.objective_ * (1 + 1e-6)).all()
 
 
@@ -438,7 +442,7 @@ def test_duplicated_rows_change_nothing(blobs):
 def test_hulls_that_touch_are_said_to(X, parameters, method):
     y = np.repeat([0, 1], 10)
     with pytest.raises(ValueError, match=r"^the reduced convex hulls of the two classes touch"):
-        ReducedHullSVC(0.4, method=method, max_iter=2000, **parameters).fit(X, y)
+        ReducedHullSVC(0.4, solver=method, max_iter=2000, **parameters).fit(X, y)
 
 
 def test_the_c_machine_has_an_answer_where_hulls_touch():
@@ -479,7 +483,7 @@ BAD = {
         "kernel must be one of linear, rbf, poly, sigmoid, precomputed",
     ),
     "gamma": ({"gamma": "large"}, "gamma must be 'scale', 'auto' or a number >= 0, got 'large'"),
-    "method": ({"method": "smo"}, "method must be one of auto, di-away, di-pairwise"),
+    "solver": ({"solver": "smo"}, "solver must be one of auto, di-away, di-pairwise"),
     "degree": ({"degree": 2.5}, "degree must be an integer >= 0, got 2.5"),
     "coef0": ({"coef0": np.nan}, "coef0 must be a finite number, got nan"),
     "tol": ({"tol": -1}, "tol must be a number >= 0, got -1"),

@@ -14,7 +14,7 @@ import cornerstep.kernel_svm.solvers.working_set as auto
 from cornerstep import Status, minimize
 from cornerstep.kernel_svm.columns import KernelColumns
 from cornerstep.kernel_svm.problem import ReducedHullProblem
-from cornerstep.kernel_svm.training import METHODS, train
+from cornerstep.kernel_svm.training import SOLVERS, train
 from cornerstep.learning.kernel_blocks import CallableKernel, InnerProductKernel
 from cornerstep.optimiser.loop import Stopping, run
 from support.kernel_problems import draw, optimum, problem
@@ -101,7 +101,7 @@ def test_schedules_go_down_inside_the_polytope(options, method):
     assert result.value - best < 0.3 * (result.trace["value"][0] - best)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", SOLVERS)
 def test_counts_of_kernel_evaluations_are_true(method):
     X, signs, _ = draw(30, 0.5)
     entries = 0

@@ -10,7 +10,7 @@ from cornerstep import ReducedHullSVC
 ESTIMATORS = [
     ReducedHullSVC(nu=0.35, gamma=1.0, tol=1e-10),
     ReducedHullSVC(C=1.0, gamma=1.0, tol=1e-10),
-    ReducedHullSVC(C=1.0, gamma=1.0, method="di-pairwise", tol=1e-9, max_iter=1000),
+    ReducedHullSVC(C=1.0, gamma=1.0, solver="di-pairwise", tol=1e-9, max_iter=1000),
 ]
 
 

@@ -30,7 +30,7 @@ def test_a_run_goes_on_where_it_stopped(tmp_path, solver, smoothing):
     for _ in range(3):
         model = problem.fit(max_iter=8 if solver != "block" else 1, **options)
         duals.append(model.trace_["dual"])
-        assert model.dual_objective_ <= least + 1e-9
+        assert model.bound_ <= least + 1e-9
         assert model.objective_ >= least - 1e-9
     assert path.exists()
     assert [file.name for file in tmp_path.iterdir()] == ["state.npz"]  # nothing left beside it
@@ -51,8 +51,8 @@ def test_streamed_runs_go_on(tmp_path, digits, solver, monkeypatch):
         model = MulticlassSVC(tol=1e-9, max_iter=6, **options)
         model.fit(np.load(tmp_path / "X.npy", mmap_mode="r"), y)
         if rows == 2**14:
-            before = model.dual_objective_
-    assert model.dual_objective_ >= before
+            before = model.bound_
+    assert model.bound_ >= before
     assert model.trace_["dual"][0] == pytest.approx(before, rel=1e-9)
 
 

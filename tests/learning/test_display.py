@@ -50,10 +50,12 @@ def test_gaps_are_drawn_for_every_machine(name, tmp_path):
     pytest.importorskip("matplotlib").use("Agg")
     model = classifier(name)[0]
     save(model, tmp_path / "model.cornerstep")
-    for trace in (model.trace_, load(tmp_path / "model.cornerstep").trace_):
-        ax = trace.plot(x="seconds")
-        assert ax.get_yscale() == "log"
-        assert len(ax.get_lines()) == (1 if name == "linear" else 3)
+    for shown in (model, load(tmp_path / "model.cornerstep")):
+        assert len(shown.machines_) == (1 if name == "linear" else 3)
+        for machine in shown.machines_:
+            ax = machine.trace.plot(x="seconds")
+            assert ax.get_yscale() == "log"
+            assert len(ax.get_lines()) == 1
 
 
 def test_margins_need_a_trained_model():

@@ -62,8 +62,8 @@ def test_true_certificates_of_every_solver(iris, solver, smoothing, kernel):
     path = regularization_path(model, *iris, [10.0, 0.1, 1.0])
     for C, fitted in zip(path.Cs, path.estimators, strict=True):
         best = clone(model).set_params(C=C, solver="block", tol=1e-8, max_iter=1000).fit(*iris)
-        assert fitted.dual_objective_ <= best.objective_ * (1 + 1e-12)
-        assert fitted.objective_ >= best.dual_objective_ * (1 - 1e-12)
+        assert fitted.bound_ <= best.objective_ * (1 + 1e-12)
+        assert fitted.objective_ >= best.bound_ * (1 - 1e-12)
 
 
 def test_estimators_are_independent(iris):
@@ -104,10 +104,10 @@ def test_the_estimator_is_not_changed(iris):
 def test_to_pandas(path):
     frame = path.to_pandas()
     assert list(frame.columns) == [
-        "C", "objective", "dual_objective", "gap", "relative_gap", "status", "n_iter",
+        "C", "objective", "bound", "gap", "relative_gap", "status", "n_iter",
     ]  # fmt: skip
     assert len(frame) == 4
-    assert np.allclose(frame.objective - frame.dual_objective, frame.gap)
+    assert np.allclose(frame.objective - frame.bound, frame.gap)
 
 
 def test_plot(path, iris):

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
 from cornerstep import MulticlassSVC, Status, certify
+from cornerstep.optimiser import Trace
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((60, 3)) + 2.0 * (np.arange(60) % 3)[:, None] * [1.0, -1.0, 0.5]
@@ -38,7 +39,7 @@ MODELS = {
 #: How the model was found, not what it is.
 HISTORY = {
     "solver", "max_iter", "time_limit", "warm_start", "checkpoint", "n_jobs", "random_state",
-    "verbose", "n_iter_", "trace_",
+    "verbose", "callback",
 }  # fmt: skip
 
 #: What a loss or a kernel does not have; it is used by no other.
@@ -93,6 +94,15 @@ def _others(name, value, model):
         return [value + 0.1]
     if name == "support_":
         return [np.roll(value, 1), value[:-1]]
+    if name == "n_iter_":
+        return [value + 1]
+    if name == "trace_":
+        return [Trace(value.columns)]
+    if name == "machines_":
+        one = value[0]
+        return [[], [one._replace(gap=0.0)], [one._replace(bound=one.objective)]]
+    if name == "atol":
+        return []  # a looser one claims less
     if name == "gap_":
         return [0.0, -value, 0.5 * value, 2.0 * value, 1e9]
     if isinstance(value, float):
@@ -148,11 +158,11 @@ def test_every_change_is_found_out_or_harmless(name):
 def test_changes_in_company(name):
     model, data, labels = _fitted(name)
     forged = copy.copy(model)
-    forged.objective_, forged.dual_objective_, forged.gap_, forged.relative_gap_ = 1e9, 1e9, 0, 0
+    forged.objective_, forged.bound_, forged.gap_, forged.relative_gap_ = 1e9, 1e9, 0, 0
     assert not certify(forged, data, labels).holds
     forged = copy.copy(model)
     forged.gap_ = forged.objective_ * 1e-12
-    forged.dual_objective_ = forged.objective_ - forged.gap_
+    forged.bound_ = forged.objective_ - forged.gap_
     forged.relative_gap_ = 1e-12
     assert not certify(forged, data, labels).holds
 

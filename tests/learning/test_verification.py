@@ -54,7 +54,7 @@ def test_false_claims_are_found_out():
     )
     assert not changed("hull", gap_=0.0, objective_=0.9 * hull.objective_).holds
     assert any("domain" in p for p in changed("hull", _machines=1.2 * hull._machines).problems)
-    assert not changed("trees", soft_margin_=trees.soft_margin_ + 0.1).holds
+    assert not changed("trees", objective_=trees.objective_ + 0.1).holds
     assert not changed("trees", example_weights_=np.ones(100) / 100).holds
     chain, inputs, labelings = structured("chain")
     liar = copy.copy(chain)

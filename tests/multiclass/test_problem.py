@@ -37,9 +37,9 @@ every_solver = pytest.mark.parametrize("solver", SOLVERS)
 
 def assert_brackets(model, least, slack=1e-8):
     """The certificate is true: the optimum lies between the two objectives, the gap is theirs."""
-    assert model.dual_objective_ - slack <= least <= model.objective_ + slack
+    assert model.bound_ - slack <= least <= model.objective_ + slack
     assert model.objective_ - least <= model.gap_ + slack
-    assert model.gap_ == pytest.approx(model.objective_ - model.dual_objective_, abs=1e-12)
+    assert model.gap_ == pytest.approx(model.objective_ - model.bound_, abs=1e-12)
 
 
 @every_loss
@@ -115,7 +115,7 @@ def test_certificate_from_attributes(kind, smoothing, solver, max_iter):
     if solver in ("block", "fw-corrective") or smoothing:
         dual_value = problem.dual(model.dual_coef_)
         # what they differ by is the rounding that the bound allows for
-        assert -1e-15 * value <= dual_value - model.dual_objective_ <= 1e-11 * value
+        assert -1e-15 * value <= dual_value - model.bound_ <= 1e-11 * value
         assert model.gap_ == pytest.approx(value - dual_value, abs=1e-9 * value)
     else:
         assert model.dual_coef_ is None
@@ -139,7 +139,7 @@ def test_certificate_with_a_kernel(smoothing, solver, max_iter, size):
     assert value == pytest.approx(model.objective_, rel=1e-9)
     A = np.asarray(model.dual_coef_.todense())
     assert dual(problem, A, float((A * (K @ A)).sum())) == pytest.approx(
-        model.dual_objective_, rel=1e-9, abs=1e-9
+        model.bound_, rel=1e-9, abs=1e-9
     )
 
 
@@ -236,7 +236,7 @@ def test_rounded_sweeps_leave_trace_and_certificate_sound(kind, smoothing, monke
     assert (np.diff(dual) >= -1e-6 * np.abs(dual).max()).all()
     exact = BlockAscent(problem_of(kind, smoothing, "dense"), np.random.default_rng(0), 1e-11)
     optimum = run(exact, Stopping(0.0, 1e-11)).look.value
-    assert model.dual_objective_ <= optimum * (1 + 1e-11)
+    assert model.bound_ <= optimum * (1 + 1e-11)
     assert model.objective_ >= optimum * (1 - 2e-11)
 
 
@@ -283,7 +283,7 @@ def test_a_warm_start_goes_on_with_the_schedule(solver, lead, smoothing):
     if solver == "fw-open-loop":  # the same iterates as in one run
         cold = problem.estimator(solver=solver, tol=0, max_iter=23).fit(*data)
         assert np.allclose(model.trace_["value"], cold.trace_["value"][20:], rtol=1e-10)
-    assert model.dual_objective_ >= 0.8 * dual
+    assert model.bound_ >= 0.8 * dual
     model.set_params(C=1.1 * problem.C, max_iter=1).fit(*data)
     assert np.allclose(model.trace_["step"][1:], [lead / (lead + 23)])
 
@@ -375,7 +375,7 @@ def test_rounding_never_makes_a_gap_too_small(seed, data):
     for solver in RULES:
         model = MulticlassSVC(solver=solver, C=C, tol=1e-5, max_iter=40, fit_intercept=False)
         model.fit(X, y)
-        assert model.dual_objective_ <= best.objective_
+        assert model.bound_ <= best.objective_
         assert model.gap_ >= model.objective_ - best.objective_
         assert (model.trace_["dual"] <= best.objective_).all()
 
@@ -409,7 +409,7 @@ def test_many_classes_without_a_matrix_of_examples_by_classes(solver, max_iter, 
     value = largest[:, 0] if loss == "max-hinge" else np.maximum(largest[:, :5].mean(axis=1), 0)
     P = 0.5 * (W**2).sum() + value.sum()
     assert model.objective_ == pytest.approx(P, rel=1e-9)
-    assert 0 <= model.dual_objective_ <= model.objective_
+    assert 0 <= model.bound_ <= model.objective_
 
 
 @every_loss

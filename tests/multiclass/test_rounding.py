@@ -53,7 +53,7 @@ def holds(model, X, y, weights, loss="max-hinge"):
     assert value <= Fraction(model.objective_)
     assert Fraction(model.objective_) - value <= Fraction(model.gap_)
     if model.dual_coef_ is not None:
-        assert Fraction(model.dual_objective_) <= dual(model, X, y)
+        assert Fraction(model.bound_) <= dual(model, X, y)
     solved = model.gap_ <= model.tol * model.objective_ * (1 + 1e-12)
     assert solved or model.status_ is not Status.SOLVED
 

@@ -229,6 +229,6 @@ def test_minimize_and_structured_svc_share_the_block_method(
     rng = np.random.default_rng(0)
     words = [rng.standard_normal((3, 4)) for _ in range(8)]
     labels = [rng.integers(3, size=3) for _ in range(8)]
-    svc = StructuredSVC(ChainModel(), sampling=order, tol=0.05, random_state=0).fit(words, labels)
+    svc = StructuredSVC(ChainModel(), sampling=order, atol=0.05, random_state=0).fit(words, labels)
     assert moves == [("ExampleBlocks", 8)] * svc.n_iter_
     assert svc.n_oracle_calls_ == 8 * svc.n_iter_

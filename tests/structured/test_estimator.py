@@ -46,12 +46,12 @@ def test_optimum_lies_within_the_certificate(name):
     lam = 0.1
     best = optimum(model, X, Y, lam)
     for solver in SOLVERS:
-        clf = StructuredSVC(model, lam=lam, solver=solver, tol=1e-3, max_iter=60, random_state=0)
+        clf = StructuredSVC(model, lam=lam, solver=solver, atol=1e-3, max_iter=60, random_state=0)
         clf.fit(X, Y)
-        assert clf.dual_objective_ <= best + 1e-6
+        assert clf.bound_ <= best + 1e-6
         assert clf.objective_ >= best - 1e-6
         assert clf.gap_ >= clf.objective_ - best - 1e-6
-        assert clf.gap_ == pytest.approx(clf.objective_ - clf.dual_objective_, abs=1e-12)
+        assert clf.gap_ == pytest.approx(clf.objective_ - clf.bound_, abs=1e-12)
         assert clf.objective_ == pytest.approx(primal(clf.model_, X, Y, clf.coef_, lam), abs=1e-9)
 
 
@@ -59,7 +59,7 @@ def test_optimum_lies_within_the_certificate(name):
 def test_block_solvers_reach_small_gaps(name):
     model, X, Y = PROBLEMS[name]
     clf = StructuredSVC(
-        model, lam=0.1, solver="bcfw-pairwise", tol=1e-4, averaging=False, random_state=0
+        model, lam=0.1, solver="bcfw-pairwise", atol=1e-4, averaging=False, random_state=0
     ).fit(X, Y)
     assert clf.status_.value == "solved"
     assert clf.objective_ == pytest.approx(optimum(model, X, Y, 0.1), abs=2e-4)
@@ -71,7 +71,7 @@ def test_multiclass_model_agrees_with_multiclass_svc():
     C = 2.0
     exact = MulticlassSVC(C=C, tol=1e-8).fit(X, labels)
     ours = StructuredSVC(
-        MulticlassModel(), C=C, solver="bcfw-pairwise", averaging=False, tol=1e-6, max_iter=5000,
+        MulticlassModel(), C=C, solver="bcfw-pairwise", averaging=False, atol=1e-6, max_iter=5000,
         random_state=0,
     ).fit(X, labels)  # fmt: skip
     assert ours.objective_ * C * len(X) == pytest.approx(exact.objective_, rel=1e-5)
@@ -180,7 +180,7 @@ def test_step_is_the_formula():
 
 def test_planes_outgrow_their_room():
     X, Y = chains(n=4, n_labels=5, longest=6)
-    options = {"lam": 1e-3, "tol": 0.0, "max_iter": 60, "cache_passes": 0, "random_state": 0}
+    options = {"lam": 1e-3, "atol": 0.0, "max_iter": 60, "cache_passes": 0, "random_state": 0}
     clf = StructuredSVC(ChainModel(), **options).fit(X, Y)
     slow = StructuredSVC(ChainModel(), debug=True, **options).fit(X, Y)
     np.testing.assert_allclose(clf.coef_, slow.coef_, atol=1e-8)
@@ -205,17 +205,17 @@ def test_extragradient_reaches_the_objective_of_bcfw(model, data, geometry):
     X, Y = data
     lam = 0.1
     bcfw = StructuredSVC(
-        model, lam=lam, solver="bcfw-pairwise", averaging=False, tol=1e-5, max_iter=5000,
+        model, lam=lam, solver="bcfw-pairwise", averaging=False, atol=1e-5, max_iter=5000,
         random_state=0,
     ).fit(X, Y)  # fmt: skip
     radius = np.linalg.norm(bcfw.coef_)
-    options = {"lam": lam, "solver": "extragradient", "geometry": geometry, "tol": 1e-3}
+    options = {"lam": lam, "solver": "extragradient", "geometry": geometry, "atol": 1e-3}
     regularised = StructuredSVC(model, max_iter=300, **options).fit(X, Y)
     assert regularised.objective_ == pytest.approx(bcfw.objective_, abs=0.02)
-    assert regularised.dual_objective_ <= bcfw.objective_ + 1e-9
+    assert regularised.bound_ <= bcfw.objective_ + 1e-9
     ball = StructuredSVC(model, max_iter=500, radius=radius, **options).fit(X, Y)
     assert ball.objective_ + lam / 2 * radius**2 == pytest.approx(bcfw.objective_, abs=5e-3)
-    assert ball.dual_objective_ + lam / 2 * radius**2 <= bcfw.objective_ + 1e-6
+    assert ball.bound_ + lam / 2 * radius**2 <= bcfw.objective_ + 1e-6
     gaps = ball.trace_["gap"]
     if len(gaps) > 200:  # like 1/t
         assert gaps[200] <= 1.5 * gaps[50] * 50 / 200
@@ -234,7 +234,7 @@ def test_extragradient_that_began_too_fast_starts_again(geometry, monkeypatch):
         monkeypatch.setattr("cornerstep.structured.solvers.extragradient._PACE", pace)
         clf = StructuredSVC(
             MatchingModel(), lam=0.1, solver="extragradient", geometry=geometry, radius=2.0,
-            tol=0.0, max_iter=100,
+            atol=0.0, max_iter=100,
         )  # fmt: skip
         gaps.append(clf.fit(X, Y).gap_)
     assert gaps[1] < gaps[0]
@@ -325,7 +325,7 @@ def test_matching_projections_are_optimal(seed):
 def test_samplings_and_cache_reach_the_tolerance(sampling, cache_passes):
     X, Y = chains(n=20)
     clf = StructuredSVC(
-        ChainModel(), sampling=sampling, cache_passes=cache_passes, tol=5e-3, random_state=0
+        ChainModel(), sampling=sampling, cache_passes=cache_passes, atol=5e-3, random_state=0
     ).fit(X, Y)
     assert clf.status_.value == "solved"
     assert clf.gap_ <= 5e-3
@@ -334,7 +334,7 @@ def test_samplings_and_cache_reach_the_tolerance(sampling, cache_passes):
 def test_cached_passes_save_oracle_calls():
     model, X, Y = PROBLEMS["ranking"]
     plain, cached = (
-        StructuredSVC(model, lam=0.01, cache_passes=k, tol=1e-2, random_state=0).fit(X, Y)
+        StructuredSVC(model, lam=0.01, cache_passes=k, atol=1e-2, random_state=0).fit(X, Y)
         for k in (0, 10)
     )
     assert cached.n_oracle_calls_ < plain.n_oracle_calls_
@@ -370,13 +370,13 @@ def test_processes_do_not_change_the_model():
 def test_warm_start_keeps_the_dual_state(solver, name):
     model, X, Y = PROBLEMS[name]
     clf = StructuredSVC(
-        model, C=1.0, solver=solver, tol=1e-2, warm_start=True, averaging=False, random_state=0,
+        model, C=1.0, solver=solver, atol=1e-2, warm_start=True, averaging=False, random_state=0,
         max_iter=2000, check_every=1,
     ).fit(X, Y)  # fmt: skip
-    value, dual, first = clf.objective_, clf.dual_objective_, clf.n_iter_
+    value, dual, first = clf.objective_, clf.bound_, clf.n_iter_
     clf.fit(X, Y)
     assert clf.trace_["value"][0] == pytest.approx(value, abs=1e-9)
-    assert clf.dual_objective_ >= dual - 1e-9
+    assert clf.bound_ >= dual - 1e-9
     assert clf.trace_["iteration"][-1] == 0
     clf.set_params(C=1.2).fit(X, Y)
     assert clf.gap_ <= 1e-2
@@ -388,7 +388,7 @@ def test_warm_start_keeps_the_dual_state(solver, name):
 def test_regularization_path():
     X, Y = chains(n=20)
     path = regularization_path(
-        StructuredSVC(ChainModel(), tol=1e-2, random_state=0), X, Y, Cs=[1, 0.1, 10]
+        StructuredSVC(ChainModel(), atol=1e-2, random_state=0), X, Y, Cs=[1, 0.1, 10]
     )
     assert (path.column("gap_") <= 1e-2).all()
     np.testing.assert_allclose(path.column("lam_"), 1 / (20 * path.Cs))
@@ -399,7 +399,7 @@ def test_regularization_path():
 
 def test_trace_scores_both_models():
     X, Y = chains(n=20)
-    clf = StructuredSVC(ChainModel(), tol=1e-3, check_every=5, max_iter=20, random_state=0)
+    clf = StructuredSVC(ChainModel(), atol=1e-3, check_every=5, max_iter=20, random_state=0)
     clf.fit(X, Y, validation=(X, Y))
     trace = clf.trace_
     full = np.isfinite(trace["gap"])
@@ -417,10 +417,10 @@ def test_trace_scores_both_models():
 def test_tolerance_does_not_scale_with_c():
     X, Y = chains(n=20)
     for C in (0.1, 1.0, 10.0):
-        clf = StructuredSVC(ChainModel(), C=C, tol=0.02, random_state=0, max_iter=5000).fit(X, Y)
+        clf = StructuredSVC(ChainModel(), C=C, atol=0.02, random_state=0, max_iter=5000).fit(X, Y)
         assert clf.gap_ <= 0.02
         assert clf.lam_ == pytest.approx(1 / (C * 20))
-    relative = StructuredSVC(ChainModel(), tol=0.0, rtol=0.05, random_state=0).fit(X, Y)
+    relative = StructuredSVC(ChainModel(), atol=0.0, tol=0.05, random_state=0).fit(X, Y)
     assert relative.relative_gap_ <= 0.05
 
 
@@ -437,7 +437,7 @@ def test_node_weights_scale_the_loss():
 def test_repeated_examples_do_not_move_the_optimum():
     model, X, Y = PROBLEMS["chain"]
     once, twice = (
-        StructuredSVC(model, lam=0.1, solver="bcfw-pairwise", tol=1e-4, random_state=0).fit(
+        StructuredSVC(model, lam=0.1, solver="bcfw-pairwise", atol=1e-4, random_state=0).fit(
             X * k, Y * k
         )
         for k in (1, 2)
@@ -448,7 +448,7 @@ def test_repeated_examples_do_not_move_the_optimum():
 def test_relabelling_does_not_matter():
     X, Y = chains(n=12)
     names = np.array(["x", "b", "m"])
-    options = {"lam": 0.1, "tol": 1e-4, "solver": "bcfw-pairwise", "random_state": 0}
+    options = {"lam": 0.1, "atol": 1e-4, "solver": "bcfw-pairwise", "random_state": 0}
     one = StructuredSVC(ChainModel(), **options).fit(X, Y)
     other = StructuredSVC(ChainModel(), **options).fit(X, [names[y] for y in Y])
     assert one.objective_ == pytest.approx(other.objective_, abs=2e-4)
@@ -458,7 +458,7 @@ def test_relabelling_does_not_matter():
 def test_grid_search_over_sequences():
     X, Y = chains(n=12)
     search = GridSearchCV(
-        StructuredSVC(ChainModel(), tol=0.05, random_state=0), {"C": [0.1, 1]}, cv=3
+        StructuredSVC(ChainModel(), atol=0.05, random_state=0), {"C": [0.1, 1]}, cv=3
     )
     assert search.fit(X, Y).best_score_ > 0.3
 
@@ -496,10 +496,10 @@ def test_sparse_joint_features_of_ones_own():
 def test_limits_keep_the_certificate():
     X, Y = chains(n=12)
     with pytest.warns(ConvergenceWarning, match="stopped at a gap of"):
-        clf = StructuredSVC(ChainModel(), tol=0.0, max_iter=3, random_state=0).fit(X, Y)
+        clf = StructuredSVC(ChainModel(), atol=0.0, max_iter=3, random_state=0).fit(X, Y)
     assert clf.status_.value == "iteration limit"
     assert clf.objective_ == pytest.approx(primal(clf.model_, X, Y, clf.coef_, clf.lam_), abs=1e-9)
-    clf = StructuredSVC(ChainModel(), tol=0.0, time_limit=0.0).fit(X, Y)
+    clf = StructuredSVC(ChainModel(), atol=0.0, time_limit=0.0).fit(X, Y)
     assert clf.status_.value == "time limit"
 
 
@@ -514,7 +514,7 @@ def test_interrupt_keeps_the_model():
             return super().loss_augmented_decode(x, y, w)
 
     X, Y = rankings()
-    clf = StructuredSVC(Impatient(), tol=0.0, random_state=0).fit(X, Y)
+    clf = StructuredSVC(Impatient(), atol=0.0, random_state=0).fit(X, Y)
     assert clf.status_.value == "interrupted"
     assert clf.objective_ == pytest.approx(primal(Ranking(), X, Y, clf.coef_, clf.lam_), abs=1e-9)
 
@@ -568,6 +568,6 @@ def test_blocks_solve_what_the_optimiser_solves_on_a_product_of_simplices():
         Quadratic(lam * M.T @ M, -np.array(losses) / n), domain, method="block", tol=1e-4
     )
     clf = StructuredSVC(
-        model, lam=lam, solver="bcfw", averaging=False, tol=1e-4, max_iter=5000, random_state=0
+        model, lam=lam, solver="bcfw", averaging=False, atol=1e-4, max_iter=5000, random_state=0
     ).fit(X, Y)
-    assert clf.dual_objective_ == pytest.approx(-result.value, abs=2e-4)
+    assert clf.bound_ == pytest.approx(-result.value, abs=2e-4)

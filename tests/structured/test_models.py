@@ -302,8 +302,8 @@ def test_debug_mode_finds_nothing_wrong_with_the_models(name):
     model, X, Y = PROBLEMS[name]
     X, Y = X[:6], Y[:6]
     checked, plain = (_fit(model, X, Y, lam=0.1, tol=0.2, debug=debug) for debug in (True, False))
-    assert checked.dual_objective_ <= plain.objective_ + 1e-9
-    assert plain.dual_objective_ <= checked.objective_ + 1e-9
+    assert checked.bound_ <= plain.objective_ + 1e-9
+    assert plain.bound_ <= checked.objective_ + 1e-9
 
 
 def test_debug_mode_finds_answers_worse_than_earlier_ones():

@@ -7,7 +7,7 @@ from cornerstep import StructuredSVC
 from cornerstep.structured import MulticlassModel
 
 
-@parametrize_with_checks([StructuredSVC(MulticlassModel(), tol=0.05)])
+@parametrize_with_checks([StructuredSVC(MulticlassModel(), atol=0.05)])
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_scikit_learn_checks(estimator, check):
     check(estimator)

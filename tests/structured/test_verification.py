@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from cornerstep import StructuredSVC, certify
+from cornerstep.optimiser import Trace
 from cornerstep.optimiser.result import Status
 from cornerstep.structured import (
     ChainModel,
@@ -40,24 +41,27 @@ HARMLESS = {
     "random_state": "the order of the examples",
     "debug": "what is checked on the way",
     "verbose": "what is printed",
-    "n_iter_": "the course of the run",
+    "callback": "who is told",
     "n_oracle_calls_": "the course of the run",
-    "trace_": "the course of the run",
 }
 
 PARAMETERS = {
-    "model": ChainModel(normalize=False), "C": 1.1, "lam": 0.2, "tol": 1e-9, "radius": 1.0,
-    "solver": "fw", "sampling": "gap", "averaging": False, "rtol": 1e-3, "max_iter": 1,
+    "model": ChainModel(normalize=False), "C": 1.1, "lam": 0.2, "atol": 1e-9, "radius": 1.0,
+    "solver": "fw", "sampling": "gap", "averaging": False, "tol": 1e-3, "max_iter": 1,
     "time_limit": 0.0, "check_every": 2, "cache_passes": 0, "cache_size": 1,
     "geometry": "euclidean", "warm_start": True, "n_jobs": 2, "random_state": None, "debug": True,
-    "verbose": 0,
+    "verbose": 0, "callback": print,
 }  # fmt: skip
-HARMLESS_VALUES = {"rtol": "a looser tolerance claims less"}
+HARMLESS_VALUES = {"tol": "a looser tolerance claims less"}
 
 
 def fitted(**options):
     X, Y = chains()
-    return StructuredSVC(ChainModel(), **{"tol": 0.01, "random_state": 0} | options).fit(X, Y), X, Y
+    return (
+        StructuredSVC(ChainModel(), **{"atol": 0.01, "random_state": 0} | options).fit(X, Y),
+        X,
+        Y,
+    )
 
 
 def refused(model, X, Y):
@@ -83,9 +87,12 @@ def test_changed_attributes():
         "coef_": [off, model.coef_[:-1], 1.001 * model.coef_, np.full_like(off, np.nan)],
         "status_": ["solved", None],
         "n_features_in_": [4],
+        "n_iter_": [model.n_iter_ + 1],
+        "trace_": [Trace(model.trace_.columns)],
+        "machines_": [[], [model.machines_[0]._replace(gap=0.0)]],
         "model_": [ChainModel(biases=True)],
     }
-    for name in ("lam_", "objective_", "dual_objective_", "gap_", "relative_gap_"):
+    for name in ("lam_", "objective_", "bound_", "gap_", "relative_gap_"):
         value = getattr(model, name)
         values[name] = [value * (1 + 1e-5), value * (1 - 1e-5), np.nan]
     assert set(public) == set(values) | {name for name in HARMLESS if name.endswith("_")}
@@ -110,13 +117,13 @@ def test_changed_models(name):
     {"max_iter": 0}, {"max_iter": 3}, {"solver": "fw", "max_iter": 7}, {"time_limit": 0.0},
     {"solver": "subgradient", "max_iter": 4}, {"solver": "extragradient", "max_iter": 30},
     {"solver": "extragradient", "radius": 2.0, "max_iter": 40}, {"lam": 1e-9, "max_iter": 30},
-    {"tol": 1e-13, "max_iter": 300}, {"lam": 1e9},
+    {"atol": 1e-13, "max_iter": 300}, {"lam": 1e9},
 ])  # fmt: skip
 def test_early_stops_and_any_lambda_hold(options):
     model, X, Y = fitted(**options)
     check = certify(model, X, Y)
     assert check.holds, check.problems
-    assert model.dual_objective_ <= model.objective_
+    assert model.bound_ <= model.objective_
     if options.get("max_iter") == 0:
         assert model.n_iter_ == 0
 
@@ -165,7 +172,7 @@ def test_objectives_are_no_less_and_bounds_no_more_than_the_truth(kind, seed):
     names += ["extragradient"] if kind in ("chain", "matching", "multiclass") else []
     points, bounds = [], []
     for solver in names:
-        clf = StructuredSVC(model, lam=lam, solver=solver, tol=1e-14, max_iter=60, random_state=0)
+        clf = StructuredSVC(model, lam=lam, solver=solver, atol=1e-14, max_iter=60, random_state=0)
         clf.fit(X, Y)
         value = exact_objective(clf.model_, X, Y, clf.coef_, lam)
         assert value <= np.longdouble(clf.objective_)
@@ -173,7 +180,7 @@ def test_objectives_are_no_less_and_bounds_no_more_than_the_truth(kind, seed):
         assert clf.objective_ - value <= 1e-12 * (value + max(scale, 1.0) * size)
         assert clf.status_ is not Status.SOLVED or clf.gap_ <= 1e-14
         points.append(value)
-        bounds.append(np.longdouble(clf.dual_objective_))
+        bounds.append(np.longdouble(clf.bound_))
     assert max(bounds) <= min(points)
 
 
@@ -201,7 +208,7 @@ def test_ctrl_c_does_not_wait_for_another_look(solver, monkeypatch):
     monkeypatch.setattr(Slow, "press_at", 5 * n // 2)
     previous = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        clf = StructuredSVC(Slow(), solver=solver, tol=1e-12, random_state=0).fit(X, Y)
+        clf = StructuredSVC(Slow(), solver=solver, atol=1e-12, random_state=0).fit(X, Y)
     finally:
         signal.signal(signal.SIGINT, previous)
     assert clf.status_ is Status.INTERRUPTED
@@ -217,7 +224,7 @@ def test_a_time_limit_is_asked_for_within_a_pass(solver, monkeypatch):
     n = len(X)
     monkeypatch.setattr(Slow, "seconds", 0.2 / n)
     monkeypatch.setattr(Slow, "calls", 0)
-    clf = StructuredSVC(Slow(), solver=solver, tol=1e-12, time_limit=0.5, averaging=False)
+    clf = StructuredSVC(Slow(), solver=solver, atol=1e-12, time_limit=0.5, averaging=False)
     clf.fit(X, Y)
     assert clf.status_ is Status.TIME_LIMIT
     assert Slow.calls < 6 * n
@@ -256,7 +263,7 @@ def test_check_model_notices_what_is_overwritten():
 
 def test_a_warning_turned_into_an_error_keeps_the_model():
     X, Y = chains()
-    clf = StructuredSVC(ChainModel(), tol=1e-12, max_iter=1)
+    clf = StructuredSVC(ChainModel(), atol=1e-12, max_iter=1)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(UserWarning, match="iteration limit"):

@@ -38,8 +38,8 @@ CLASSIFIERS = {
     ),
     "hull": lambda: ReducedHullSVC(0.3, random_state=0).fit(X[TWO], NAMES[TWO]),
     "hull, C, three classes": lambda: ReducedHullSVC(C=1.0, random_state=0).fit(X, NAMES),
-    "trees": lambda: SoftMarginBoostingClassifier(nu=0.3, tol=0.1).fit(X[TWO], LABELS[TWO]),
-    "trees, three classes": lambda: SoftMarginBoostingClassifier(nu=0.3, tol=0.1).fit(X, NAMES),
+    "trees": lambda: SoftMarginBoostingClassifier(nu=0.3, atol=0.1).fit(X[TWO], LABELS[TWO]),
+    "trees, three classes": lambda: SoftMarginBoostingClassifier(nu=0.3, atol=0.1).fit(X, NAMES),
 }
 
 
@@ -60,5 +60,5 @@ for _name, _problem in PROBLEMS.items():
 @cache
 def structured(name):
     model, inputs, labelings = STRUCTURED[name]
-    clf = StructuredSVC(model, C=1.0, tol=0.05, max_iter=50, random_state=0)
+    clf = StructuredSVC(model, C=1.0, atol=0.05, max_iter=50, random_state=0)
     return clf.fit(inputs, labelings), inputs, labelings

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import ClassifierMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
@@ -34,8 +32,8 @@ from cornerstep.learning.estimator import CertifiedEstimator, Importances
 from cornerstep.learning.fitting import whole_fit
 from cornerstep.learning.specs import Schema
 from cornerstep.learning.targets import classes_and_labels, example_weights
-from cornerstep.optimiser.loop import deferred_interrupt
-from cornerstep.optimiser.result import Status, Traces
+from cornerstep.optimiser.loop import Callback, deferred_interrupt
+from cornerstep.optimiser.result import Status
 
 
 class SoftMarginBoostingClassifier(TrainedEnsemble, ClassifierMixin, CertifiedEstimator):
@@ -44,19 +42,20 @@ class SoftMarginBoostingClassifier(TrainedEnsemble, ClassifierMixin, CertifiedEs
     The objective is the *soft margin* of the ensemble ``sum_j w_j h_j``: the mean margin of the nu
     examples with the smallest ones (P_nu: distributions with ``d_i <= 1/nu``).  After ``fit`` the
     largest soft margin that any ensemble of the weak learner's hypotheses has is known to lie
-    between ``soft_margin_`` and ``bound_``.  More than two classes: one machine for each against
+    between ``objective_`` and ``bound_``.  More than two classes: one machine for each against
     the rest.
 
     Parameters
     ----------
-    method : {'mlpboost', 'lpboost', 'erlpboost', 'cerlpboost'}
+    solver : {'mlpboost', 'lpboost', 'erlpboost', 'cerlpboost'}
         MLPBoost takes the better of a Frank-Wolfe step and a second candidate; LPBoost and
         ERLPBoost re-optimise all weights (ERLPBoost with an entropy); C-ERLPBoost takes Frank-Wolfe
         steps only.
     nu : float or int, default=0.1
         A share of the examples in (0, 1], or a count >= 1 given as an int.
-    tol : float, default=0.01
-        Stop when ``bound_ - soft_margin_ <= tol``.
+    tol, atol : float, default=0 and 0.01
+        Stop when ``gap_ <= max(atol, tol * |objective_|)``.  ``atol`` also says how much the losses
+        of the methods are smoothed, and is positive.
     weak_learner : 'tree' or a scikit-learn classifier, default='tree'
         'tree': the stump or depth-2 tree of largest edge, exactly.  A classifier must take
         ``sample_weight``; its decisions and, if it has ``predict_proba``, the confidence-rated
@@ -85,13 +84,28 @@ class SoftMarginBoostingClassifier(TrainedEnsemble, ClassifierMixin, CertifiedEs
     n_jobs : int, optional
         Threads for the tree search and the matrix products; None means 1 for the search, -1 all
         cores.
+    callback : function, optional
+        Called with an :class:`~cornerstep.optimiser.Iterate` after every iteration; training stops
+        when it returns True.
     verbose : {0, 1, 2}, default=0
 
     Attributes
     ----------
     classes_ : array
-    soft_margin_, bound_, gap_ : float, or one for each class if there are more than two
-        The certificate, recomputed at the end from the data in float64.
+    machines_ : list of MachineProof
+        What is proven of each machine: a class against the rest: objective, bound, gap, status,
+        iterations, trace.
+    objective_, bound_, gap_ : float
+        The certificate of the machine with the largest gap: the soft margin, and a bound on it,
+        recomputed at the end from the data in float64.
+    relative_gap_ : float
+        The largest gap divided by the objective.
+    status_ : Status
+        Why training stopped; *solved* only if all machines are.
+    n_iter_ : int
+        The largest of all machines.
+    trace_ : Trace
+        Of the machine with the largest gap.
     bound_is_exact_ : bool
         Whether ``bound_`` holds for the whole class of hypotheses.  If not, it holds as far as the
         weak learner finds the largest edge.
@@ -105,11 +119,6 @@ class SoftMarginBoostingClassifier(TrainedEnsemble, ClassifierMixin, CertifiedEs
         The final distribution d: it attains ``bound_``.
     feature_importances_ : array of shape (n_features,)
         Shares of the weighted gains in edge of the splits on each feature.
-    status_ : Status
-        Why training stopped; the first machine that was not solved speaks for all, and Ctrl-C,
-        which ends all of them, before any other.
-    n_iter_ : int
-    trace_ : Trace, or a list of them
     n_features_in_, feature_names_in_
 
     Examples
@@ -130,10 +139,11 @@ class SoftMarginBoostingClassifier(TrainedEnsemble, ClassifierMixin, CertifiedEs
 
     def __init__(
         self,
-        method: str = "mlpboost",
+        solver: str = "mlpboost",
         *,
         nu: float = 0.1,
-        tol: float = 0.01,
+        tol: float = 0.0,
+        atol: float = 0.01,
         weak_learner: Any = "tree",
         max_depth: int = 2,
         max_bins: int = 255,
@@ -145,11 +155,13 @@ class SoftMarginBoostingClassifier(TrainedEnsemble, ClassifierMixin, CertifiedEs
         warm_start: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,
+        callback: Callback | None = None,
         verbose: int = 0,
     ) -> None:
-        self.method = method
+        self.solver = solver
         self.nu = nu
         self.tol = tol
+        self.atol = atol
         self.weak_learner = weak_learner
         self.max_depth = max_depth
         self.max_bins = max_bins
@@ -161,6 +173,7 @@ class SoftMarginBoostingClassifier(TrainedEnsemble, ClassifierMixin, CertifiedEs
         self.warm_start = warm_start
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.callback = callback
         self.verbose = verbose
 
     def check_parameters(self) -> None:
@@ -179,6 +192,9 @@ class SoftMarginBoostingClassifier(TrainedEnsemble, ClassifierMixin, CertifiedEs
         from cornerstep.boosting.model_file import SCHEMA
 
         return SCHEMA
+
+    def complete(self) -> None:
+        self.record([machine.proof for machine in self._machines])
 
     def machine_names(self) -> tuple[str, ...]:
         if len(self._machines) == 1:
@@ -223,7 +239,7 @@ class SoftMarginBoostingClassifier(TrainedEnsemble, ClassifierMixin, CertifiedEs
         self.check_parameters()
         with whole_fit(self), deferred_interrupt() as pressed:
             self._fit(X, y, sample_weight, Clock.started(self.time_limit, pressed))
-        self._warn()
+        self.warn_if_short()
         return self
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, clock: Clock) -> None:
@@ -265,7 +281,7 @@ class SoftMarginBoostingClassifier(TrainedEnsemble, ClassifierMixin, CertifiedEs
         with whole_fit(self), deferred_interrupt() as pressed:
             clock = Clock.started(self.time_limit, pressed)
             self._reweight(X, y, estimators, sample_weight, clock)
-        self._warn()
+        self.warn_if_short()
         return self
 
     def _reweight(self, X: Any, y: Any, estimators: Any, sample_weight: Any, clock: Clock) -> None:
@@ -357,12 +373,12 @@ class SoftMarginBoostingClassifier(TrainedEnsemble, ClassifierMixin, CertifiedEs
         clock: Clock,
     ) -> None:
         """Train the machines and read off the attributes."""
-        title = f"{type(self).__name__}, {self.method}"
+        title = f"{type(self).__name__}, {self.solver}"
         if not self.bound_is_exact_:
             title += " (the bound rests on the weak learner)"
         recipe = Recipe(
-            self.method, self.step, self.secondary, share_of_weight(self.nu, weights),
-            float(self.tol), self.max_iter, self.verbose, title,
+            self.solver, self.step, self.secondary, share_of_weight(self.nu, weights),
+            float(self.atol), float(self.tol), self.max_iter, self.callback, self.verbose, title,
         )  # fmt: skip
         with self._threads():
             machines = self._one_by_one(recipe, builds, X, labels, weights, starts, clock)
@@ -370,13 +386,9 @@ class SoftMarginBoostingClassifier(TrainedEnsemble, ClassifierMixin, CertifiedEs
         single = len(machines) == 1
         self.estimators_ = [m.hypotheses for m in machines]
         self.estimator_weights_: Any = [m.weights for m in machines]
-        self.trace_: Any = Traces(m.trace for m in machines)
         if single:
             self.estimators_, self.estimator_weights_ = machines[0].hypotheses, machines[0].weights
-            self.trace_ = machines[0].trace
-        self.soft_margin_: Any = _scalar_or_array([m.soft_margin for m in machines])
-        self.bound_: Any = _scalar_or_array([m.bound for m in machines])
-        self.gap_: Any = _scalar_or_array([max(m.bound - m.soft_margin, 0.0) for m in machines])
+        self.complete()
         self.margins_ = (
             machines[0].margins if single else np.column_stack([m.margins for m in machines])
         )
@@ -385,21 +397,7 @@ class SoftMarginBoostingClassifier(TrainedEnsemble, ClassifierMixin, CertifiedEs
             if single
             else np.column_stack([m.distribution for m in machines])
         )
-        self.n_iter_ = max(m.n_iter for m in machines)
-        unsolved = [m.status for m in machines if m.status is not Status.SOLVED]
-        self.status_ = unsolved[0] if unsolved else Status.SOLVED
-        if Status.INTERRUPTED in unsolved:
-            self.status_ = Status.INTERRUPTED
         self._importances = mean_importances(machines, X, labels, weights)
-
-    def _warn(self) -> None:
-        if self.status_.is_short:
-            warnings.warn(
-                f"{type(self).__name__} stopped at a gap of {np.max(self.gap_):.1e}, above "
-                f"tol={self.tol:g}: {self.status_.message}",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
 
     def _one_by_one(
         self,
@@ -434,7 +432,3 @@ class SoftMarginBoostingClassifier(TrainedEnsemble, ClassifierMixin, CertifiedEs
             status = Status.INTERRUPTED if interrupted else Status.TIME_LIMIT
             machines.append(recipe.constant(X, signs, weights, status))
         return machines
-
-
-def _scalar_or_array(values: list[float]) -> Any:
-    return float(values[0]) if len(values) == 1 else np.array(values)

@@ -86,20 +86,15 @@ _MACHINE = _BoostingMachine({
 
 
 SCHEMA = Schema(
-    {"tol": Number(0)},
+    {"tol": Number(0), "atol": Number(0)},
     {
         "n_features_in_": Count("d"), "classes_": Labels(p=lambda m: 1 if m == 2 else m),
         "feature_names_in_": Array(("O",), "d"), "bound_is_exact_": Flag(),
         "estimators_": OneOrEach(Trees(), Each(Trees(), "p")),
         "estimator_weights_": OneOrEach(Array(DOUBLE, "_"), Each(Array(DOUBLE, "_"), "p")),
-        **{
-            name: OneOrEach(Float(), Array(DOUBLE, "p"))
-            for name in ("soft_margin_", "bound_", "gap_")
-        },
         "margins_": OneOrEach(Array(DOUBLE, "n"), Array(DOUBLE, "n", "p")),
         "example_weights_": OneOrEach(Array(DOUBLE, "n"), Array(DOUBLE, "n", "p")),
-        "status_": StatusOf(), "n_iter_": Integer(),
-        "trace_": OneOrEach(TraceOf(), Each(TraceOf(), "p")), "_kind": Word("tree"),
+        "_kind": Word("tree"),
         "_reweighted": Flag(), "_machines": Each(_MACHINE, "p"),
         "_importances": Maybe(Array(DOUBLE, "d")),
     },

@@ -11,11 +11,12 @@ from sklearn.utils.validation import has_fit_parameter
 
 from cornerstep.boosting.solvers.methods import METHODS, SECONDARIES, STEPS
 from cornerstep.core.types import FloatArray
+from cornerstep.learning.parameters import check_stopping
 
 
 def check_parameters(clf: Any) -> None:
     """Raise :class:`ValueError` for the first parameter of the classifier that is out of range."""
-    _one_of("method", clf.method, METHODS)
+    _one_of("solver", clf.solver, METHODS)
     _one_of("step", clf.step, STEPS)
     if not callable(clf.secondary):
         _one_of("secondary", clf.secondary, SECONDARIES, " or a callable")
@@ -37,11 +38,11 @@ def check_parameters(clf: Any) -> None:
         raise ValueError(f"max_depth must be an integer from 1 to 16, got {clf.max_depth!r}")
     if not _is_integer(clf.max_bins, 2, 65_535):
         raise ValueError(f"max_bins must be an integer from 2 to 65535, got {clf.max_bins!r}")
-    if not (isinstance(clf.tol, Real) and 0 < float(clf.tol) < np.inf):
-        raise ValueError(f"tol must be a positive number, got {clf.tol!r}")
-    limit = clf.time_limit
-    if limit is not None and not (isinstance(limit, Real) and float(limit) >= 0):
-        raise ValueError(f"time_limit must be seconds >= 0 or None, got {limit!r}")
+    check_stopping(clf)
+    if not 0 < float(clf.atol) < np.inf:
+        raise ValueError(
+            f"atol must be a positive number, by which losses are smoothed, got {clf.atol!r}"
+        )
     share = isinstance(clf.nu, Real) and not isinstance(clf.nu, Integral) and 0 < float(clf.nu) <= 1
     if not (share or _is_integer(clf.nu, 1, np.inf)):
         raise ValueError(

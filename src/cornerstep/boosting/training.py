@@ -24,7 +24,8 @@ from cornerstep.boosting.long_work import SearchExpiredError, never
 from cornerstep.boosting.problem import SoftMargin
 from cornerstep.boosting.solvers.methods import BoostingSolver
 from cornerstep.core.types import FloatArray, IntArray
-from cornerstep.optimiser.loop import Stopping, run
+from cornerstep.learning.certificates import MachineProof
+from cornerstep.optimiser.loop import Callback, Stopping, run
 from cornerstep.optimiser.result import Status, Trace
 
 _LEAST = 0.3  # seconds
@@ -44,6 +45,12 @@ class Machine:
     margins: FloatArray
     distribution: FloatArray
     stages: list[tuple[int, list[Any], FloatArray]]
+
+    @property
+    def proof(self) -> MachineProof:
+        """What is proven of the machine."""
+        gap = max(self.bound - self.soft_margin, 0.0)
+        return MachineProof(self.soft_margin, self.bound, gap, self.status, self.n_iter, self.trace)
 
     def scores(self, X: FloatArray) -> FloatArray:
         """``sum_j w_j h_j(x)``."""
@@ -162,8 +169,10 @@ class Recipe:
     step: str
     secondary: Any
     nu: float  # a share of the total weight
+    atol: float
     tol: float
     max_iter: int | None
+    callback: Callback | None
     verbose: int
     title: str
 
@@ -193,10 +202,11 @@ class Recipe:
             problem, learner, self.method, self.step, self.secondary, start, clock.expired
         )
         rounds = problem.rounds_bound() if self.max_iter is None else self.max_iter
-        stopping = Stopping(self.tol, 0.0, rounds, clock.left)
+        stopping = Stopping(self.atol, self.tol, rounds, clock.left)
         outcome = run(
-            solver, stopping, verbose=self.verbose, title=self.title, interrupted=clock.pressed
-        )
+            solver, stopping, callback=self.callback, verbose=self.verbose, title=self.title,
+            interrupted=clock.pressed,
+        )  # fmt: skip
         d = solver.witness
         distribution = np.zeros(labels.size)
         distribution[used] = d if groups is None else examples.spread(d, groups)
@@ -219,7 +229,7 @@ class Recipe:
         )
 
     def _problem(self, weights: FloatArray) -> SoftMargin:
-        return SoftMargin(weights, self.nu * float(weights.sum()), self.tol)
+        return SoftMargin(weights, self.nu * float(weights.sum()), self.atol)
 
     def constant(self, X: Any, labels: FloatArray, weights: FloatArray, status: Status) -> Machine:
         """The machine of a training that ended before it began: one answer for all.

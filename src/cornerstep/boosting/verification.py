@@ -23,7 +23,6 @@ from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.learning.certificates import Certificate
 from cornerstep.learning.claims import CLOSE, Recomputed
 from cornerstep.learning.verification import examples_of
-from cornerstep.optimiser.result import Status
 
 _UNSEARCHED = 1.0  # the bound of a machine that was interrupted before its first search
 _SINGLE = 1e-6  # edges of other hypotheses than trees are compared in single precision
@@ -105,18 +104,14 @@ def _check_copies(clf: Any, n: int, problems: list[str]) -> None:
             problems.append(f"{name} are not those of the machines that predict")
     shape = (n,) if single else (n, len(machines))
     arrays = {"margins_": "margins", "example_weights_": "distribution"}
-    numbers = {"soft_margin_": "soft_margin", "bound_": "bound"}
-    for name, own_name in (arrays | numbers).items():
+    for name, own_name in arrays.items():
         own_parts = [getattr(m, own_name) for m in machines]
         whole = own_parts[0] if single else np.stack(own_parts, axis=-1)
         shown = np.asarray(getattr(clf, name))
-        if (name in arrays and shown.shape != shape) or not _same(shown, whole):
+        if shown.shape != shape or not _same(shown, whole):
             problems.append(f"{name} is not what the machines have")
-    statuses = [m.status for m in machines if m.status is not Status.SOLVED] or [Status.SOLVED]
-    if clf.status_ not in statuses:
-        problems.append(f"status_ is {clf.status_!s}, which no machine ended with")
-    if clf.n_iter_ != max(m.n_iter for m in machines):
-        problems.append("n_iter_ is not the largest number of rounds of the machines")
+    if clf.machines_ != [machine.proof for machine in machines]:
+        problems.append("machines_ are not what the machines that predict have")
     for machine in machines:
         last = machine.stages[-1]
         if not (_same_hypotheses(last[1], machine.hypotheses) and _same(last[2], machine.weights)):
@@ -174,7 +169,7 @@ class _MachineCheck:
         used = weights > 0
         signs = np.where(labels == (1 if len(clf._machines) == 1 else k), 1.0, -1.0)
         share = share_of_weight(clf.nu, weights)
-        soft = SoftMargin(weights[used], share * float(weights.sum()), float(clf.tol))
+        soft = SoftMargin(weights[used], share * float(weights.sum()), float(clf.atol))
         self.rounding = 2.0 * soft.rounding(len(machine.hypotheses))
         self.value = self._soft_margin(machine, X, signs, used, soft)
         d = self._distribution(machine.distribution, used, soft)

@@ -64,7 +64,7 @@ def boosted_trees(verbose: int) -> Model:
     from cornerstep.boosting.estimator import SoftMarginBoostingClassifier
 
     train_X, test_X, train_y, test_y, names = _breast_cancer()
-    clf = SoftMarginBoostingClassifier(nu=0.1, tol=0.01, random_state=0, verbose=verbose)
+    clf = SoftMarginBoostingClassifier(nu=0.1, atol=0.01, random_state=0, verbose=verbose)
     return Model("Boosted trees", clf.fit(train_X, train_y), test_X, test_y, names)
 
 
@@ -77,7 +77,9 @@ def chains(verbose: int) -> Model:
     train_X, test_X, train_y, test_y = train_test_split(X / 16, y, random_state=0, stratify=y)
     rng = np.random.default_rng(0)
     train, test = (_counting(rng, *part) for part in ((train_X, train_y), (test_X, test_y)))
-    clf = StructuredSVC(ChainModel(), solver="bcfw-auto", tol=2e-4, random_state=0, verbose=verbose)
+    clf = StructuredSVC(
+        ChainModel(), solver="bcfw-auto", atol=2e-4, random_state=0, verbose=verbose
+    )
     return Model("Chains", clf.fit(*train), *test)
 
 

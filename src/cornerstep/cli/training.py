@@ -36,9 +36,9 @@ Constant = Annotated[float | None, typer.Option("-C", help="Weight of the losses
 Nu = Annotated[float | None, typer.Option(help="kernel, boost: share of the hard examples.")]
 Kernel = Annotated[str | None, typer.Option(help="multiclass, kernel: linear, rbf, poly, ...")]
 Gamma = Annotated[str | None, typer.Option(help="Width of the kernel: scale, auto or a number.")]
-Solver = Annotated[str | None, typer.Option(help="multiclass, structured-chain: the solver.")]
-Method = Annotated[str | None, typer.Option(help="kernel, boost: the method.")]
-Tol = Annotated[float | None, typer.Option(help="The gap that counts as solved.")]
+Solver = Annotated[str | None, typer.Option(help="The solver.")]
+Tol = Annotated[float | None, typer.Option(help="The relative gap that counts as solved.")]
+Atol = Annotated[float | None, typer.Option(help="The gap that counts as solved.")]
 MaxIter = Annotated[int | None, typer.Option(help="Most iterations.")]
 TimeLimit = Annotated[float | None, typer.Option(help="Most seconds.")]
 Holdout = Annotated[float, typer.Option(help="Share of the data kept for testing.")]
@@ -75,8 +75,8 @@ def fit(
     kernel: Kernel = None,
     gamma: Gamma = None,
     solver: Solver = None,
-    method: Method = None,
     tol: Tol = None,
+    atol: Atol = None,
     max_iter: MaxIter = None,
     time_limit: TimeLimit = None,
     holdout: Holdout = 0.0,
@@ -96,7 +96,7 @@ def fit(
     """
     options = {
         "loss": loss, "k": k, "C": C, "nu": nu, "kernel": kernel, "gamma": _number(gamma),
-        "solver": solver, "method": method, "tol": tol, "max_iter": max_iter,
+        "solver": solver, "tol": tol, "atol": atol, "max_iter": max_iter,
         "time_limit": time_limit,
     }  # fmt: skip
     estimator = models.make(model, options, set_ or [])
@@ -157,6 +157,7 @@ def path(
     kernel: Kernel = None,
     gamma: Gamma = None,
     tol: Tol = None,
+    atol: Atol = None,
     max_iter: MaxIter = None,
     time_limit: Annotated[float | None, typer.Option(help="Most seconds for each C.")] = None,
     holdout: Holdout = 0.2,
@@ -170,7 +171,7 @@ def path(
     """
     options = {
         "loss": loss, "k": k, "kernel": kernel, "gamma": _number(gamma), "tol": tol,
-        "max_iter": max_iter, "time_limit": time_limit,
+        "atol": atol, "max_iter": max_iter, "time_limit": time_limit,
     }  # fmt: skip
     estimator = models.make(model, options, set_ or [])
     if "C" not in estimator.get_params(deep=False):

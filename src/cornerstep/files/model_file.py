@@ -36,7 +36,6 @@ from cornerstep.files.values import (
     Encoder,
     UnsavableError,
     as_kept,
-    restart_inference,
 )
 from cornerstep.learning.certificates import certificate
 from cornerstep.learning.estimator import CertifiedEstimator
@@ -54,7 +53,7 @@ _HOMES = {
 }
 
 #: Parameters that only a new fit would need: where they cannot be written they are left out.
-_FIT_ONLY = ("random_state", "secondary", "class_weight", "checkpoint")
+_FIT_ONLY = ("random_state", "secondary", "class_weight", "checkpoint", "callback")
 
 
 _EXPANSION = 2**26  # bytes that a file may unpack to beyond its own size
@@ -232,7 +231,7 @@ def _built(kind: type[CertifiedEstimator], manifest: dict[str, Any], decode: Dec
             raise ValueError(f"{name} has no attribute {key!r}")
         setattr(estimator, key, decode(value))
     check_model(estimator)
-    restart_inference(getattr(estimator, "model_", None))
+    estimator.complete()
     return estimator
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import copy
 import io
 import math
-from collections import Counter
 from dataclasses import fields
 from typing import Any
 
@@ -20,8 +19,9 @@ import scipy.sparse as sp
 from cornerstep import structured
 from cornerstep.core.npy import require_rows_of_entries
 from cornerstep.data.arrays import is_foreign, to_numpy
+from cornerstep.learning.certificates import MachineProof
 from cornerstep.multiclass import losses
-from cornerstep.optimiser.result import Status, Trace, Traces
+from cornerstep.optimiser.result import Status, Trace
 from cornerstep.structured.models.base import StructuredModel
 
 _DEEPEST = 40  # values in values; what the library writes has some five
@@ -88,8 +88,8 @@ class Encoder:
             return {
                 "trace": {key: self(value[key], f"{name}.{key}") for key in value.columns},
             }
-        if isinstance(value, Traces):
-            return {"traces": [self(part, f"{name}.{k}") for k, part in enumerate(value)]}
+        if isinstance(value, MachineProof):
+            return {"proof": [self(part, f"{name}.{k}") for k, part in enumerate(value)]}
         return self._object(value, name)
 
     def _object(self, value: Any, name: str) -> Any:
@@ -202,19 +202,6 @@ def _chosen(pool: list[Any], numbers: Any) -> list[Any]:
     return [pool[k] for k in numbers]
 
 
-def restart_inference(model: Any) -> None:
-    """Give a structured model from a file what its decoding needs, when it is known to be sound."""
-    from cornerstep.structured.models.inference import Inference
-
-    kind = type(model).__name__
-    if kind in ("MultilabelModel", "GraphModel"):
-        model.inference_ = Counter()
-    if kind == "GraphModel":
-        model._shapes = {}
-    elif kind == "MultilabelModel":
-        model._inference = Inference(model.n_labels_, model.edges_, 2, model.inference_)
-
-
 class Decoder:
     """Turns the JSON of model files into values.
 
@@ -286,8 +273,8 @@ class Decoder:
             trace.append(row)
         return trace
 
-    def _read_traces(self, parts: list[Any]) -> Traces:
-        return Traces(self(part) for part in parts)
+    def _read_proof(self, parts: list[Any]) -> MachineProof:
+        return MachineProof(*(self(part) for part in parts))
 
     def _read_tuple(self, parts: list[Any]) -> tuple[Any, ...]:
         return tuple(self(part) for part in parts)

@@ -37,7 +37,8 @@ from cornerstep.learning.kernel_blocks import centre, centred
 from cornerstep.learning.kernel_functions import Kernel, gamma_value
 from cornerstep.learning.specs import Schema
 from cornerstep.learning.targets import classes_and_labels, example_weights
-from cornerstep.optimiser.result import Status, Trace, Traces
+from cornerstep.optimiser.loop import Callback
+from cornerstep.optimiser.result import Status
 
 _TOTAL = 1 + 1e-12  # K may exceed the weight of a class by rounding
 _SCORED = 2**22  # kernel values held at a time in prediction
@@ -74,11 +75,11 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, CertifiedEstimator):
     degree : int, default=3
     coef0 : float, default=0
         Of the kernel, as in :class:`sklearn.svm.NuSVC`.
-    method : str, default='auto'
+    solver : str, default='auto'
         'auto' (working sets), or a decomposition-invariant method of the optimiser: 'di-away'
         (AFW-2), 'di-pairwise' (PFW-2), 'di-away-schedule' (AFW-1), 'di-pairwise-schedule' (PFW-1).
-    tol : float, default=1e-3
-        Relative duality gap: stop when ``gap <= tol * |objective|``, or when half of the gap is
+    tol, atol : float, default=1e-3 and 0
+        Stop when ``gap_ <= max(atol, tol * |objective_|)``, or when half of the gap is
         rounding (the status is then 'precision limit').
     max_iter : int, default=-1
         Rounds of 'auto', iterations of the others; -1 for no limit.
@@ -92,6 +93,9 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, CertifiedEstimator):
         Start from the solution of the last fit, if examples and labels are as many and the same.
     random_state : int, RandomState or None
         For the smaller problem that 'auto' solves first.
+    callback : function, optional
+        Called with an :class:`~cornerstep.optimiser.Iterate` after every iteration; training stops
+        when it returns True.
     verbose : {0, 1, 2}, default=0
 
     Attributes
@@ -104,24 +108,28 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, CertifiedEstimator):
         The three ways to say which problem was solved.
     margin_ : float
         ``2 / |w|``, the distance of the two margins in feature space.
-    objective_, gap_ : float
-        The value of the problem and the duality gap, recomputed in float64 from the data; the gap
-        includes a bound on rounding errors.
+    machines_ : list of MachineProof
+        What is proven of each pair of classes, in the order (0, 1), (0, 2), ..., (1, 2), ...:
+        objective, bound, gap, status, iterations, trace.
+    objective_, bound_, gap_ : float
+        The certificate of the pair with the largest gap, recomputed at the end from the data in
+        float64.
+    relative_gap_ : float
+        The largest gap divided by the objective.
     status_ : Status
-        Why training stopped.
+        Why training stopped; *solved* only if all pairs are.
+    n_iter_ : int
+        The largest of all pairs.
     trace_ : Trace
-        With the number of kernel evaluations so far as a column.
-    n_iter_ : array of int, one for each pair of classes
+        Of the pair with the largest gap; with the number of kernel evaluations so far as a column.
     n_kernel_evaluations_ : int
         Entries of the kernel matrix computed in training, all pairs together.
     n_features_in_, feature_names_in_
 
-    Notes
-    -----
-    More than two classes are trained one against one, and ``C_``, ``nu_``, ``K_``, ``margin_``,
-    ``objective_``, ``gap_``, ``status_`` and ``trace_`` are then lists or arrays with an entry for
-    each pair, in the order (0, 1), (0, 2), ..., (1, 2), ...  Ctrl-C ends training: the pairs that
-    are left stay at their starting points, with the gaps and the status to show for it.
+    Notes ----- More than two classes are trained one against one, and ``C_``, ``nu_``, ``K_`` and
+    ``margin_`` are then arrays with an entry for each pair, in the order of ``machines_``.  Ctrl-C
+    ends training: the pairs that are left stay at their starting points, with the gaps and the
+    status to show for it.
 
     Examples
     --------
@@ -145,14 +153,16 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, CertifiedEstimator):
         gamma: str | float = "scale",
         degree: int = 3,
         coef0: float = 0.0,
-        method: str = "auto",
+        solver: str = "auto",
         tol: float = 1e-3,
+        atol: float = 0.0,
         max_iter: int = -1,
         time_limit: float | None = None,
         cache_size: float = 1000,
         class_weight: Any = None,
         warm_start: bool = False,
         random_state: Any = None,
+        callback: Callback | None = None,
         verbose: int = 0,
     ) -> None:
         self.nu = nu
@@ -162,14 +172,16 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, CertifiedEstimator):
         self.gamma = gamma
         self.degree = degree
         self.coef0 = coef0
-        self.method = method
+        self.solver = solver
         self.tol = tol
+        self.atol = atol
         self.max_iter = max_iter
         self.time_limit = time_limit
         self.cache_size = cache_size
         self.class_weight = class_weight
         self.warm_start = warm_start
         self.random_state = random_state
+        self.callback = callback
         self.verbose = verbose
 
     def __sklearn_tags__(self) -> Any:
@@ -222,6 +234,15 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, CertifiedEstimator):
         """
         with whole_fit(self):
             self._fit(X, y, sample_weight)
+        self.warn_if_short()
+        ended = [machine for machine in self.machines_ if machine.status is Status.INTERRUPTED]
+        if len(ended) > 1:
+            warnings.warn(
+                f"ReducedHullSVC was interrupted: {len(ended) - 1} of {len(self.machines_)} pairs "
+                "of classes were not trained and are at their starting points, see machines_",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
         return self
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
@@ -292,12 +313,14 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, CertifiedEstimator):
             else:
                 training = train(
                     pair.problem,
-                    self.method,
+                    self.solver,
                     tol=float(self.tol),
+                    atol=float(self.atol),
                     max_iter=sys.maxsize if self.max_iter == -1 else int(self.max_iter),
                     time_limit=self._seconds_left(begun),
                     start=None if starts is None else starts[k],
                     rng=np.random.default_rng(rng.randint(np.iinfo(np.int32).max)),
+                    callback=self.callback,
                     verbose=self.verbose,
                 )
             require_apart(pair.problem, training)
@@ -339,35 +362,11 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, CertifiedEstimator):
         machines = [each.machine for each in trained]
         runs = [each.training for each in trained]
         self.n_kernel_evaluations_ = sum(run.evaluations for run in runs)
-        self.n_iter_ = np.array([run.n_iter for run in runs], dtype=np.int32)
         alone = m == 2
         for name in ("C", "nu", "K", "margin"):
             values = np.array([getattr(machine, name) for machine in machines])
             setattr(self, f"{name}_", float(values[0]) if alone else values)
-        for name in ("objective", "gap"):
-            values = np.array([getattr(run, name) for run in runs])
-            setattr(self, f"{name}_", float(values[0]) if alone else values)
-        self.status_: Status | list[Status] = runs[0].status if alone else [r.status for r in runs]
-        self.trace_: Trace | Traces = runs[0].trace if alone else Traces(r.trace for r in runs)
-        self._warn(runs)
-
-    def _warn(self, runs: list[Training]) -> None:
-        interrupted = [run for run in runs if run.status is Status.INTERRUPTED]
-        if len(interrupted) > 1:
-            warnings.warn(
-                f"ReducedHullSVC was interrupted: {len(interrupted) - 1} of {len(runs)} pairs of "
-                "classes were not trained and are at their starting points, see status_ and gap_",
-                ConvergenceWarning,
-                stacklevel=5,
-            )
-        for run in runs:
-            if run.status.is_short:
-                warnings.warn(
-                    f"ReducedHullSVC stopped at a gap of {run.gap:.1e} and an objective of "
-                    f"{run.objective:.6g}, above tol={float(self.tol):g}: {run.status.message}",
-                    ConvergenceWarning,
-                    stacklevel=5,
-                )
+        self.record([run.proof for run in runs])
 
     def _scores(self, X: Any) -> FloatArray:
         """One column for each pair of classes, by the kernel that the model was trained with."""

@@ -15,14 +15,13 @@ from cornerstep.learning.specs import (
     Labels,
     Number,
     OneOrEach,
+    Proof,
     Rows,
     Schema,
-    StatusOf,
-    TraceOf,
 )
 
 SCHEMA = Schema(
-    {"tol": Number(0)},
+    {"tol": Number(0), "atol": Number(0)},
     {
         "_kernel_fit": KERNEL, "n_features_in_": Count("d"),
         "classes_": Labels(p=lambda m: m * (m - 1) // 2, r=lambda m: m - 1),
@@ -32,11 +31,9 @@ SCHEMA = Schema(
         "_machines": Array(DOUBLE, "p", "s"), "intercept_": Array(DOUBLE, "p"),
         **{
             f"{name}_": OneOrEach(Float(), Array(DOUBLE, "p", finite=False))
-            for name in ("C", "nu", "K", "margin", "objective", "gap")
+            for name in ("C", "nu", "K", "margin")
         },
-        "status_": OneOrEach(StatusOf(), Each(StatusOf(), "p")), "n_iter_": Array(WHOLE, "p"),
-        "n_kernel_evaluations_": Integer(),
-        "trace_": OneOrEach(TraceOf(), Each(TraceOf(), "p")),
+        "machines_": Each(Proof(), "p"), "n_kernel_evaluations_": Integer(),
     },
     derive=derive_sizes,
 )  # fmt: skip

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from cornerstep.kernel_svm.training import METHODS
+from cornerstep.kernel_svm.training import SOLVERS
 from cornerstep.learning.kernel_functions import KERNELS
+from cornerstep.learning.parameters import check_stopping
 
 
 def check_parameters(model: Any) -> None:
@@ -23,22 +24,17 @@ def check_parameters(model: Any) -> None:
             raise ValueError(f"{name} must be a positive number, got {value!r}")
     if model.nu is not None and model.nu > 1:
         raise ValueError(f"nu must be in (0, 1], got {model.nu!r}")
-    if not (isinstance(model.tol, Real) and float(model.tol) >= 0):
-        raise ValueError(f"tol must be a number >= 0, got {model.tol!r}")
+    check_stopping(model)
     if not (isinstance(model.max_iter, Integral) and float(model.max_iter) >= -1):
         raise ValueError(f"max_iter must be an integer >= 0, or -1, got {model.max_iter!r}")
     if not (isinstance(model.cache_size, Real) and float(model.cache_size) > 0):
         raise ValueError(f"cache_size must be a positive number, got {model.cache_size!r}")
-    if model.time_limit is not None and not (
-        isinstance(model.time_limit, Real) and float(model.time_limit) >= 0
-    ):
-        raise ValueError(f"time_limit must be seconds >= 0 or None, got {model.time_limit!r}")
     if not (isinstance(model.degree, Integral) and float(model.degree) >= 0):
         raise ValueError(f"degree must be an integer >= 0, got {model.degree!r}")
     if not (isinstance(model.coef0, Real) and np.isfinite(float(model.coef0))):
         raise ValueError(f"coef0 must be a finite number, got {model.coef0!r}")
-    if model.method not in METHODS:
-        raise ValueError(f"method must be one of {', '.join(METHODS)}, got {model.method!r}")
+    if model.solver not in SOLVERS:
+        raise ValueError(f"solver must be one of {', '.join(SOLVERS)}, got {model.solver!r}")
     if not callable(model.kernel) and model.kernel not in KERNELS:
         raise ValueError(
             f"kernel must be one of {', '.join(KERNELS)} or a function, got {model.kernel!r}"

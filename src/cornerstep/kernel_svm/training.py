@@ -14,10 +14,11 @@ from cornerstep.kernel_svm.problem import ReducedHullProblem
 from cornerstep.kernel_svm.solvers.plain import KernelWalk, walk
 from cornerstep.kernel_svm.solvers.start import starting_point
 from cornerstep.kernel_svm.solvers.working_set import WorkingSetDescent
+from cornerstep.learning.certificates import MachineProof
 from cornerstep.optimiser.loop import Callback, Stopping, run
 from cornerstep.optimiser.result import Status, Trace
 
-METHODS = ("auto", "di-away", "di-pairwise", "di-away-schedule", "di-pairwise-schedule")
+SOLVERS = ("auto", "di-away", "di-pairwise", "di-away-schedule", "di-pairwise-schedule")
 
 
 class Training(NamedTuple):
@@ -32,12 +33,19 @@ class Training(NamedTuple):
     evaluations: int
     trace: Trace
 
+    @property
+    def proof(self) -> MachineProof:
+        """What is proven of the machine."""
+        bound = self.objective - self.gap
+        return MachineProof(self.objective, bound, self.gap, self.status, self.n_iter, self.trace)
+
 
 def train(
     problem: ReducedHullProblem,
-    method: str = "auto",
+    solver_name: str = "auto",
     *,
     tol: float = 1e-3,
+    atol: float = 0.0,
     max_iter: int = 10_000,
     time_limit: float | None = None,
     start: FloatArray | None = None,
@@ -45,15 +53,15 @@ def train(
     callback: Callback | None = None,
     verbose: int = 0,
 ) -> Training:
-    """Solve ``problem`` to a relative gap of ``tol`` by one of ``METHODS``.
+    """Solve ``problem`` to a relative gap of ``tol`` by one of ``SOLVERS``.
 
     Raises a ValueError if the numbers leave the range of float64.
 
     Parameters
     ----------
     problem : ReducedHullProblem
-    method : str
-    tol, max_iter, time_limit, callback, verbose
+    solver_name : str
+    tol, atol, max_iter, time_limit, callback, verbose
         As for :func:`cornerstep.minimize`, with tol relative to the value.  What a callback sees
         is a, or the signed variables b of 'auto'.
     start : array of shape (n,), optional
@@ -67,8 +75,8 @@ def train(
     stopped = False
     with one_blas_thread():
         solver: WorkingSetDescent | KernelWalk
-        if method != "auto":
-            solver = walk(problem, method, start)
+        if solver_name != "auto":
+            solver = walk(problem, solver_name, start)
         else:
             if start is None:
                 rng = rng or np.random.default_rng()
@@ -76,8 +84,8 @@ def train(
             solver = WorkingSetDescent(problem, start, tol)
         left = None if time_limit is None else max(time_limit - (time.perf_counter() - begun), 0.0)
         outcome = run(
-            solver, Stopping(0.0, tol, 0 if stopped else max_iter, left),
-            callback=callback, verbose=verbose, title=f"ReducedHullSVC, {method}",
+            solver, Stopping(atol, tol, 0 if stopped else max_iter, left),
+            callback=callback, verbose=verbose, title=f"ReducedHullSVC, {solver_name}",
         )  # fmt: skip
     status = Status.INTERRUPTED if stopped else outcome.status
     return Training(

@@ -142,7 +142,7 @@ def _is_whole(clf: Any, X: Any, labels: IntArray, problems: list[str]) -> bool:
     elif clf.support_vectors_.size:
         problems.append("support_vectors_ must be empty where the kernel is precomputed")
     short = [
-        name for name in (*_NUMBERS, "objective_", "gap_")
+        name for name in _NUMBERS
         if np.atleast_1d(getattr(clf, name)).shape != (len(pairs_of(m)),)
     ]  # fmt: skip
     if short:

@@ -8,13 +8,67 @@ have a pair of numbers for each.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from cornerstep.core.types import FloatArray
 from cornerstep.optimiser.result import Result, Status, Trace
+
+
+class MachineProof(NamedTuple):
+    """What is proven of one machine of a model.
+
+    Attributes
+    ----------
+    objective, bound : float
+        What was reached, and what is proven that nothing can pass.
+    gap : float
+        Their distance.
+    status : Status
+        Why training stopped.
+    n_iter : int
+    trace : Trace
+    """
+
+    objective: float
+    bound: float
+    gap: float
+    status: Status
+    n_iter: int
+    trace: Trace
+
+    @property
+    def relative_gap(self) -> float:
+        """The gap as a share of the objective."""
+        return self.gap / abs(self.objective) if self.objective else 0.0
+
+
+def overall(statuses: Sequence[Status]) -> Status:
+    """Solved if all are; else interrupted if any was, or why the first that is not stopped."""
+    if Status.INTERRUPTED in statuses:
+        return Status.INTERRUPTED
+    return next((status for status in statuses if status is not Status.SOLVED), Status.SOLVED)
+
+
+def summary(machines: Sequence[MachineProof]) -> dict[str, Any]:
+    """The attributes of a model of these machines: those of the one with the largest gap.
+
+    The relative gap and the number of iterations are the largest; for the status see
+    :func:`overall`.
+    """
+    worst = max(machines, key=lambda machine: machine.gap)
+    return {
+        "objective_": worst.objective,
+        "bound_": worst.bound,
+        "gap_": worst.gap,
+        "relative_gap_": max(machine.relative_gap for machine in machines),
+        "status_": overall([machine.status for machine in machines]),
+        "n_iter_": max(machine.n_iter for machine in machines),
+        "trace_": worst.trace,
+    }
 
 
 @dataclass(frozen=True)
@@ -93,7 +147,7 @@ class Certificate:
     @property
     def status(self) -> Status:
         """Solved, or why the first machine that is not solved stopped."""
-        return next((s for s in self.statuses if s is not Status.SOLVED), Status.SOLVED)
+        return overall(self.statuses)
 
     @property
     def sentence(self) -> str:
@@ -133,11 +187,6 @@ class Certificate:
         }
 
 
-def traces(estimator: Any) -> list[Trace]:
-    """One trace for each machine."""
-    return estimator.trace_ if isinstance(estimator.trace_, list) else [estimator.trace_]
-
-
 def certificate(model: Any) -> Certificate:
     """The certificate of a fitted estimator, or of a result of :func:`cornerstep.minimize`.
 
@@ -154,34 +203,7 @@ def certificate(model: Any) -> Certificate:
             "objective", ("",), np.array([model.value]), np.array([model.lower_bound]),
             (model.status,), "", np.array([np.inf]), model.seconds, model.n_iter,
         )  # fmt: skip
-    if not hasattr(model, "trace_"):
+    if not hasattr(model, "machines_"):
         raise ValueError(f"the estimator must be fitted first, got {model!r}")
     proof: Certificate = model.certificate()
     return proof
-
-
-def certificate_of(model: Any) -> Certificate:
-    """The certificate in the attributes of a fitted estimator."""
-    runs = traces(model)
-    seconds = sum(float(trace["seconds"][-1]) for trace in runs if len(trace))
-    status = model.status_
-    statuses = tuple(status) if isinstance(status, list) else (status,) * len(runs)
-    if model.maximises:
-        return Certificate(
-            model.quantity, model.machine_names(), np.atleast_1d(model.soft_margin_),
-            np.atleast_1d(model.bound_), statuses, f"gap <= {model.tol:g}",
-            np.full(len(runs), float(model.tol)), seconds, int(model.n_iter_),
-            model.bound_is_exact_, True,
-        )  # fmt: skip
-    values, gaps = np.atleast_1d(model.objective_), np.atleast_1d(model.gap_)
-    bounds = np.atleast_1d(getattr(model, "dual_objective_", values - gaps))
-    absolute = hasattr(model, "rtol")
-    target = f"{'gap' if absolute else 'relative gap'} <= {model.tol:g}"
-    if absolute and model.rtol:
-        target += f" or relative gap <= {model.rtol:g}"
-    share = model.rtol if absolute else model.tol
-    allowed = np.maximum(model.tol if absolute else 0.0, share * np.abs(values))
-    return Certificate(
-        model.quantity, model.machine_names(), values, bounds, statuses, target, allowed,
-        seconds, int(np.max(model.n_iter_)),
-    )  # fmt: skip

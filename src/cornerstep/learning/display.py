@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def certificate_html(estimator: Any) -> str:
     """The certificate of a fitted estimator as a small table; nothing before it is fitted."""
-    if not hasattr(estimator, "trace_"):
+    if not hasattr(estimator, "machines_"):
         return ""
     proof = certificate(estimator)
     worst = ", worst machine" if len(proof.names) > 1 else ""

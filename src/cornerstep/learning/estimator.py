@@ -6,10 +6,12 @@ of any other package gives its own:
 
 ============================  ====================================================================
 ``check_parameters``          complain about parameters
+``record``                    take the proofs of a fit for attributes
 ``certificate``               what is proven of the model
 ``machine_names``             what each of its machines decides
 ``recompute``                 the same numbers from the training data
 ``model_schema``              what a model file holds of it, and what each value must be
+``complete``                  what a model file leaves out, made from what it holds
 ``model_size``                what carries the model, and how much of it there is
 ``strongest``                 the features or the examples that decide most
 ``known_labels``              what it can predict
@@ -24,16 +26,19 @@ of any other package gives its own:
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
 
 from cornerstep.core.types import FloatArray
-from cornerstep.learning.certificates import Certificate, certificate_of
+from cornerstep.learning.certificates import Certificate, MachineProof, summary
 from cornerstep.learning.claims import Recomputed
 from cornerstep.learning.display import CertifiedDisplay
 from cornerstep.learning.specs import Schema
+from cornerstep.optimiser.result import Status, Trace
 
 
 class Weights(NamedTuple):
@@ -60,8 +65,22 @@ class SupportExamples(NamedTuple):
 class CertifiedEstimator(CertifiedDisplay, BaseEstimator):
     """What a certified estimator says of itself; see the module.
 
-    After ``fit`` it has ``objective_``, ``bound_``, ``gap_``, ``relative_gap_``, ``status_``,
-    ``n_iter_`` and ``trace_``.
+    ``fit`` stops when ``gap <= max(atol, tol * |objective|)`` and calls :meth:`record`.
+
+    Attributes
+    ----------
+    machines_ : list of MachineProof
+        What is proven of each machine.
+    objective_, bound_, gap_ : float
+        Of the machine with the largest gap.
+    relative_gap_ : float
+        The largest.
+    status_ : Status
+        *solved* only if all machines are.
+    n_iter_ : int
+        The largest.
+    trace_ : Trace
+        Of the machine with the largest gap.
     """
 
     quantity: ClassVar[str] = "objective"  # what is optimised, in words
@@ -69,6 +88,16 @@ class CertifiedEstimator(CertifiedDisplay, BaseEstimator):
     predicts_structures: ClassVar[bool] = False
 
     classes_: Any
+    tol: float
+    atol: float
+    machines_: list[MachineProof]
+    status_: Status
+    gap_: float
+    relative_gap_: float
+    objective_: float
+    bound_: float
+    trace_: Trace
+    n_iter_: int
 
     def check_parameters(self) -> None:
         """Complain about the first parameter that is not what it may be."""
@@ -77,9 +106,54 @@ class CertifiedEstimator(CertifiedDisplay, BaseEstimator):
         """What the machines of a model decide: '' if there is one."""
         return ("",)
 
+    def record(self, machines: list[MachineProof]) -> None:
+        """Take the proofs of the machines of a fit, and their summary, for attributes."""
+        self.machines_ = machines
+        for name, value in summary(machines).items():
+            setattr(self, name, value)
+
     def certificate(self) -> Certificate:
         """What is proven of the fitted model."""
-        return certificate_of(self)
+        machines = self.machines_
+        values = np.array([machine.objective for machine in machines])
+        last = [machine.trace["seconds"][-1] for machine in machines if len(machine.trace)]
+        return Certificate(
+            self.quantity, self.machine_names(), values,
+            np.array([machine.bound for machine in machines]),
+            tuple(machine.status for machine in machines), self._asked(),
+            np.maximum(float(self.atol), float(self.tol) * np.abs(values)),
+            float(sum(last)), max(machine.n_iter for machine in machines),
+            getattr(self, "bound_is_exact_", True), self.maximises,
+        )  # fmt: skip
+
+    def _asked(self) -> str:
+        """The stopping rule in words."""
+        absolute, relative = f"gap <= {self.atol:g}", f"relative gap <= {self.tol:g}"
+        if not self.tol:
+            return absolute
+        return f"{absolute} or {relative}" if self.atol else relative
+
+    def warn_if_short(self) -> None:
+        """Warn the caller of ``fit`` if a machine stopped before it had what was asked for."""
+        if self.status_.is_short:
+            short = [machine for machine in self.machines_ if machine.status.is_short]
+            of = (
+                f" {len(short)} of {len(self.machines_)} machines"
+                if len(self.machines_) > 1
+                else ""
+            )
+            worst = max(short, key=lambda machine: machine.gap)
+            warnings.warn(
+                f"{type(self).__name__} stopped{of} at a gap of {worst.gap:.1e}, "
+                f"{worst.relative_gap:.1e} of the {self.quantity}, above what was asked for "
+                f"({self._asked()}): {worst.status.message}",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+    def complete(self) -> None:
+        """Make the attributes that a model file leaves out, from those that it holds."""
+        self.record(self.machines_)
 
     def recompute(
         self, X: Any, y: Any, sample_weight: Any, claimed: Certificate, problems: list[str]

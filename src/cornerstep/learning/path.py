@@ -43,7 +43,7 @@ class RegularizationPath:
         """C, objective, dual objective, gap, status, iterations: a row for each C."""
         import pandas as pd
 
-        names = ("objective_", "dual_objective_", "gap_", "relative_gap_", "status_", "n_iter_")
+        names = ("objective_", "bound_", "gap_", "relative_gap_", "status_", "n_iter_")
         return pd.DataFrame(
             {"C": self.Cs} | {name.rstrip("_"): self.column(name) for name in names}
         )

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from cornerstep.learning.certificates import MachineProof
 from cornerstep.optimiser.result import Status, Trace
 
 Sizes = dict[str, int]
@@ -128,6 +129,18 @@ class TraceOf(Spec):
             require(
                 entries.dtype.kind in kinds, f"{name}[{column!r}]", "a column of a trace", entries
             )
+
+
+class Proof(Spec):
+    """What is proven of a machine."""
+
+    def check(self, value: Any, name: str, sizes: Sizes) -> None:
+        require(isinstance(value, MachineProof), name, "the proof of a machine", value)
+        for part in ("objective", "bound", "gap"):
+            Float().check(getattr(value, part), f"{name}.{part}", sizes)
+        StatusOf().check(value.status, f"{name}.status", sizes)
+        Integer().check(value.n_iter, f"{name}.n_iter", sizes)
+        TraceOf().check(value.trace, f"{name}.trace", sizes)
 
 
 class Array(Spec):
@@ -320,7 +333,3 @@ class Schema(NamedTuple):
 
 DOUBLE, WHOLE = ("f8",), ("i4", "i8")
 FLOAT = ("f4", "f8")
-CERTIFIED: dict[str, Spec] = {
-    "objective_": Float(), "dual_objective_": Float(), "gap_": Float(),
-    "relative_gap_": Float(), "status_": StatusOf(), "n_iter_": Integer(), "trace_": TraceOf(),
-}  # fmt: skip

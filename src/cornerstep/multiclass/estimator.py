@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from functools import partial
 from typing import Any
 
@@ -10,12 +9,11 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.base import ClassifierMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
 from cornerstep.data.arrays import device_errors, is_foreign
 from cornerstep.data.rows import HeldRows, Rows, as_rows, is_dask
-from cornerstep.learning.certificates import Certificate
+from cornerstep.learning.certificates import Certificate, MachineProof
 from cornerstep.learning.claims import Recomputed
 from cornerstep.learning.display import MarginsDisplay
 from cornerstep.learning.estimator import CertifiedEstimator, SupportExamples, Weights
@@ -34,14 +32,14 @@ from cornerstep.multiclass.parameters import (
 from cornerstep.multiclass.prediction import MulticlassScores
 from cornerstep.multiclass.problem import MulticlassProblem
 from cornerstep.multiclass.training import Problem, train
-from cornerstep.optimiser.loop import Outcome
+from cornerstep.optimiser.loop import Callback, Outcome
 
 
 class MulticlassSVC(MulticlassScores, MarginsDisplay, ClassifierMixin, CertifiedEstimator):
     """``min over W of  1/2 |W|² + C sum_i weight_i Phi(W'x_i; y_i)``, with a certificate.
 
     Phi is a max-dot-over-simplex loss (see :mod:`cornerstep.multiclass.losses`).  After ``fit`` the
-    optimum of the objective is known to lie between ``dual_objective_`` and ``objective_``.
+    optimum of the objective is known to lie between ``bound_`` and ``objective_``.
 
     Parameters
     ----------
@@ -67,8 +65,8 @@ class MulticlassSVC(MulticlassScores, MarginsDisplay, ClassifierMixin, Certified
         'block' (what 'auto' means, but for torch tensors and their like), 'envelope' (what it
         means for these) and 'fw-corrective', which need few passes over all examples, or the plain
         methods 'fw', 'fw-open-loop' and 'projected-gradient'.  'envelope' needs a linear kernel.
-    tol : float, default=1e-3
-        Relative duality gap: stop when ``objective - dual_objective <= tol * objective``.
+    tol, atol : float, default=1e-3 and 0
+        Stop when ``gap_ <= max(atol, tol * |objective_|)``.
     max_iter : int, default=1000
         Rounds of 'block', iterations of the others.
     time_limit : float, optional
@@ -92,6 +90,9 @@ class MulticlassSVC(MulticlassScores, MarginsDisplay, ClassifierMixin, Certified
         cores.
     random_state : int, RandomState or None
         For the order of the sweeps of 'block'.
+    callback : function, optional
+        Called with an :class:`~cornerstep.optimiser.Iterate` after every iteration; training stops
+        when it returns True.
     verbose : {0, 1, 2}, default=0
 
     Attributes
@@ -101,7 +102,7 @@ class MulticlassSVC(MulticlassScores, MarginsDisplay, ClassifierMixin, Certified
         Weights of the score of each class (their difference for two classes).  Linear kernel only.
     intercept_ : array of shape (m,) or (1,)
     dual_coef_ : CSR array of shape (n, m), or CSR tensor
-        Attains ``dual_objective_``, or more with 'envelope' and smoothing; ``X' dual_coef_`` is
+        Attains ``bound_``, or more with 'envelope' and smoothing; ``X' dual_coef_`` is
         near W.  After 'envelope' and 'fw-corrective' it is made when it is first asked for, of the
         data, which the model refers to until then; so it is when the model is saved, copied or
         pickled.  None where the points are neither kept nor can be found again: after the plain
@@ -113,8 +114,12 @@ class MulticlassSVC(MulticlassScores, MarginsDisplay, ClassifierMixin, Certified
     kernel_shift_ : float
         What was added to the diagonal of the kernel matrix of the training examples: not 0 where
         the kernel 'sigmoid' is not positive semidefinite.  Other kernels than 'linear' only.
-    objective_, dual_objective_, gap_, relative_gap_ : float
+    machines_ : list of MachineProof
+        What is proven, a single one: objective, bound, gap, status, iterations, trace.
+    objective_, bound_, gap_ : float
         The certificate, recomputed at the end from the data in float64.
+    relative_gap_ : float
+        The gap divided by the objective.
     status_ : Status
         Why training stopped.
     n_iter_ : int
@@ -149,6 +154,7 @@ class MulticlassSVC(MulticlassScores, MarginsDisplay, ClassifierMixin, Certified
         coef0: float = 0.0,
         solver: str = "auto",
         tol: float = 1e-3,
+        atol: float = 0.0,
         max_iter: int = 1000,
         time_limit: float | None = None,
         fit_intercept: bool = True,
@@ -158,6 +164,7 @@ class MulticlassSVC(MulticlassScores, MarginsDisplay, ClassifierMixin, Certified
         checkpoint: Any = None,
         n_jobs: int | None = None,
         random_state: Any = None,
+        callback: Callback | None = None,
         verbose: int = 0,
     ) -> None:
         self.loss = loss
@@ -172,6 +179,7 @@ class MulticlassSVC(MulticlassScores, MarginsDisplay, ClassifierMixin, Certified
         self.coef0 = coef0
         self.solver = solver
         self.tol = tol
+        self.atol = atol
         self.max_iter = max_iter
         self.time_limit = time_limit
         self.fit_intercept = fit_intercept
@@ -181,6 +189,7 @@ class MulticlassSVC(MulticlassScores, MarginsDisplay, ClassifierMixin, Certified
         self.checkpoint = checkpoint
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.callback = callback
         self.verbose = verbose
 
     def __sklearn_tags__(self) -> Any:
@@ -265,7 +274,7 @@ class MulticlassSVC(MulticlassScores, MarginsDisplay, ClassifierMixin, Certified
             later = partial(_of_all, coefficients, used)
             self._dual_coef = later if callable(coefficients) else later()
             self._read_machine(problem, solver, used, X)
-        self._warn()
+        self.warn_if_short()
         return self
 
     def _pose(self, X: Any, y: Any, sample_weight: Any) -> tuple[Problem, Any, Any]:
@@ -349,14 +358,10 @@ class MulticlassSVC(MulticlassScores, MarginsDisplay, ClassifierMixin, Certified
         return super().__getstate__()
 
     def _read_off(self, outcome: Outcome) -> None:
-        self.objective_ = outcome.look.value
+        look = outcome.look
         # not the best bound seen on the way: sweeps may have read rounded data
-        self.dual_objective_ = outcome.look.bound
-        self.gap_ = outcome.look.gap
-        self.relative_gap_ = self.gap_ / self.objective_ if self.objective_ > 0 else 0.0
-        self.status_ = outcome.status
-        self.n_iter_ = outcome.n_iter
-        self.trace_ = outcome.trace
+        bound, (status, n_iter, trace) = look.bound, (outcome.status, outcome.n_iter, outcome.trace)
+        self.record([MachineProof(look.value, bound, look.gap, status, n_iter, trace)])
 
     def _read_machine(self, problem: Problem, solver: Any, used: Any, X: Any) -> None:
         """What scores new examples: weights, or support rows and their coefficients."""
@@ -386,15 +391,6 @@ class MulticlassSVC(MulticlassScores, MarginsDisplay, ClassifierMixin, Certified
             else np.zeros(weights.shape[0])
         )
         self.coef_ = np.ascontiguousarray(weights[:, :-1] if self.fit_intercept else weights)
-
-    def _warn(self) -> None:
-        if self.status_.is_short:
-            warnings.warn(
-                f"MulticlassSVC stopped at a relative gap of {self.relative_gap_:.1e}, above "
-                f"tol={self.tol:g}: {self.status_.message}",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
 
 
 def _of_all(coefficients: Any, used: Any) -> Any:

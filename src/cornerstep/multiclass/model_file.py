@@ -6,16 +6,17 @@ from typing import Any
 
 from cornerstep.learning.kernel_functions import KERNEL, derive_sizes
 from cornerstep.learning.specs import (
-    CERTIFIED,
     DOUBLE,
     FLOAT,
     WHOLE,
     Array,
     Count,
+    Each,
     Float,
     Labels,
     Maybe,
     Number,
+    Proof,
     Rows,
     Schema,
 )
@@ -32,13 +33,13 @@ def _optional(estimator: Any) -> tuple[str, ...]:
 
 
 SCHEMA = Schema(
-    {"tol": Number(0)},
+    {"tol": Number(0), "atol": Number(0)},
     {
         "_kernel_fit": KERNEL, "n_features_in_": Count("d"),
         "classes_": Labels(r=lambda m: 1 if m == 2 else m),
         "feature_names_in_": Array(("O",), "d"), "coef_": Array(FLOAT, "r", "d"),
         "intercept_": Array(FLOAT, "r"), "dual_coef_": Maybe(Rows(FLOAT, "n", "m")),
-        **CERTIFIED, "kernel_shift_": Float(0), "_constant_fit": Number(0),
+        "machines_": Each(Proof(), length=1), "kernel_shift_": Float(0), "_constant_fit": Number(0),
         "support_": Array(WHOLE, "s", below="n"),
         "_support_rows": Maybe(Rows(FLOAT, "s", "d")), "_machine": Rows(DOUBLE, "s", "m"),
     },

@@ -11,6 +11,7 @@ import numpy as np
 from cornerstep.data.arrays import to_numpy
 from cornerstep.data.digests import of_arrays
 from cornerstep.learning.kernel_functions import KERNELS
+from cornerstep.learning.parameters import check_stopping
 from cornerstep.multiclass.distributed.partitions import SpreadProblem
 from cornerstep.multiclass.losses import Loss, make_loss
 from cornerstep.multiclass.problem import MulticlassProblem
@@ -26,8 +27,7 @@ def check_parameters(model: Any) -> None:
             raise ValueError(f"{name} must be a positive number, got {value!r}")
     if not (isinstance(model.smoothing, Real) and 0 <= float(model.smoothing) < np.inf):
         raise ValueError(f"smoothing must be a number >= 0, got {model.smoothing!r}")
-    if not (isinstance(model.tol, Real) and float(model.tol) >= 0):
-        raise ValueError(f"tol must be a number >= 0, got {model.tol!r}")
+    check_stopping(model)
     if model.solver not in SOLVERS:
         raise ValueError(f"solver must be one of {', '.join(SOLVERS)}, got {model.solver!r}")
     if model.solver == "envelope" and model.kernel != "linear":

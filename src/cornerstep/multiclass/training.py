@@ -15,7 +15,7 @@ from cornerstep.multiclass.distributed.partitions import SpreadProblem
 from cornerstep.multiclass.parameters import checkpoint_signature, signature_of
 from cornerstep.multiclass.problem import MulticlassProblem
 from cornerstep.multiclass.rounding import check_size
-from cornerstep.optimiser.loop import Outcome, Stopping, run
+from cornerstep.optimiser.loop import Callback, Iterate, Outcome, Stopping, run
 
 Problem = MulticlassProblem | SpreadProblem | ArrayProblem
 
@@ -35,7 +35,7 @@ def train(clf: Any, problem: Problem) -> tuple[Any, Outcome, Any]:
     if not isinstance(problem, SpreadProblem):
         check_size(problem.reach)
     solver = _solver(clf, problem, name, kept)
-    stopping = Stopping(0.0, float(clf.tol), clf.max_iter, clf.time_limit)
+    stopping = Stopping(float(clf.atol), float(clf.tol), clf.max_iter, clf.time_limit)
     keeper = None
     if clf.checkpoint is not None:
         if isinstance(problem, ArrayProblem):
@@ -54,7 +54,7 @@ def train(clf: Any, problem: Problem) -> tuple[Any, Outcome, Any]:
             outcome = run(
                 solver,
                 stopping,
-                callback=keeper,
+                callback=_both(keeper, clf.callback),
                 verbose=clf.verbose,
                 title=f"MulticlassSVC, {name}",
             )
@@ -69,6 +69,18 @@ def train(clf: Any, problem: Problem) -> tuple[Any, Outcome, Any]:
     else:
         clf._state = None
     return solver, outcome, coefficients
+
+
+def _both(keeper: Checkpoint | None, told: Callback | None) -> Callback | None:
+    """The checkpoint is kept, then the user is told."""
+    if keeper is None or told is None:
+        return keeper or told
+
+    def callback(iterate: Iterate) -> bool:
+        keeper(iterate)
+        return bool(told(iterate))
+
+    return callback
 
 
 def _threads_for(problem: Problem) -> AbstractContextManager[Any]:

@@ -250,7 +250,7 @@ def _bound_anew(clf: Any, X: Any, labels: IntArray, weights: FloatArray) -> tupl
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         again.fit(X, clf.classes_[labels], weights)
-    return float(again.dual_objective_), float(again.objective_)
+    return float(again.bound_), float(again.objective_)
 
 
 def _kernel_product(

@@ -11,7 +11,7 @@ import numpy as np
 
 from cornerstep.core.types import FloatArray
 from cornerstep.learning import measures
-from cornerstep.learning.certificates import Certificate, certificate, traces
+from cornerstep.learning.certificates import Certificate, certificate
 from cornerstep.learning.estimator import Importances, SupportExamples
 from cornerstep.optimiser.result import Status
 from cornerstep.reporting import charts
@@ -105,7 +105,7 @@ def _facts(estimator: Any, proof: Certificate, measured: dict[str, str]) -> str:
 def _convergence(estimator: Any, proof: Certificate) -> list[str]:
     """Value and bound, and the gap on a log scale, of the machine with the largest gap."""
     worst = int(proof.gaps.argmax())
-    trace = traces(estimator)[worst]
+    trace = estimator.machines_[worst].trace
     if not len(trace):
         return []
     which = f" Machine: {proof.names[worst]}." if proof.names[worst] else ""
@@ -117,9 +117,7 @@ def _convergence(estimator: Any, proof: Certificate) -> list[str]:
     else:
         value = trace["value"].astype(float)
         bound = value - gap
-    target = float(estimator.tol)
-    if "relative" in proof.target:
-        target *= abs(float(proof.values[worst]))
+    target = float(proof.allowed[worst])
     parts = [
         charts.figure(
             f"{proof.quantity.capitalize()} and bound",

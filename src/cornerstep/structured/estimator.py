@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import copy
 import time
-import warnings
 from functools import partial
 from numbers import Real
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from cornerstep.core.types import FloatArray
 from cornerstep.data.rows import is_dask
-from cornerstep.learning.certificates import Certificate
+from cornerstep.learning.certificates import Certificate, MachineProof
 from cornerstep.learning.claims import Recomputed
 from cornerstep.learning.estimator import CertifiedEstimator, Weights
 from cornerstep.learning.fitting import whole_fit
 from cornerstep.learning.specs import Schema
-from cornerstep.optimiser.loop import Outcome, Stopping, run
+from cornerstep.optimiser.loop import Callback, Outcome, Stopping, run
 from cornerstep.structured.models.base import items
 from cornerstep.structured.models.chain import ChainModel
 from cornerstep.structured.parameters import BLOCK_SOLVERS, check_parameters
@@ -33,7 +31,7 @@ class StructuredSVC(CertifiedEstimator):
     """``min over w of  lambda/2 |w|² + 1/n sum_i max_y (L_i(y) - w'psi_i(y))``, with a certificate.
 
     ``psi_i(y) = phi(x_i, y_i) - phi(x_i, y)`` and ``lambda = 1/(C n)``.  After ``fit`` the optimum
-    is known to lie between ``dual_objective_`` and ``objective_``.
+    is known to lie between ``bound_`` and ``objective_``.
 
     Parameters
     ----------
@@ -53,11 +51,9 @@ class StructuredSVC(CertifiedEstimator):
     averaging : bool, default=True
         Return the weighted average of all points, by block solvers and 'subgradient'; it predicts
         better than the last one.  The trace has the objectives of both.
-    tol : float, default=1e-2
-        Absolute duality gap of the objective above, which is per example: stop when
-        ``objective_ - dual_objective_ <= tol``.  It does not scale with C or n.
-    rtol : float, default=0
-        Relative duality gap; the looser of the two counts.
+    tol, atol : float, default=0 and 0.01
+        Stop when ``gap_ <= max(atol, tol * |objective_|)``.  The objective is per example: its
+        absolute gap does not scale with C or n.
     max_iter : int, default=1000
         Passes over the data; iterations of 'fw' and 'extragradient'.
     time_limit : float, optional
@@ -85,6 +81,9 @@ class StructuredSVC(CertifiedEstimator):
     debug : bool, default=False
         Check every answer of the oracle, and what the model decodes there, slowly.
         :func:`cornerstep.structured.check_model` does more.
+    callback : function, optional
+        Called with an :class:`~cornerstep.optimiser.Iterate` after every iteration; training stops
+        when it returns True.
     verbose : {0, 1, 2}, default=0
 
     Attributes
@@ -94,8 +93,12 @@ class StructuredSVC(CertifiedEstimator):
     model_ : StructuredModel
         Prepared for the training data.
     lam_ : float
-    objective_, dual_objective_, gap_, relative_gap_ : float
+    machines_ : list of MachineProof
+        What is proven, a single one: objective, bound, gap, status, iterations, trace.
+    objective_, bound_, gap_ : float
         The certificate, recomputed at the end from the data in float64.
+    relative_gap_ : float
+        The gap divided by the objective.
     status_ : Status
         Why training stopped.
     n_iter_ : int
@@ -131,8 +134,8 @@ class StructuredSVC(CertifiedEstimator):
         solver: str = "bcfw",
         sampling: str = "permuted",
         averaging: bool = True,
-        tol: float = 1e-2,
-        rtol: float = 0.0,
+        tol: float = 0.0,
+        atol: float = 1e-2,
         max_iter: int = 1000,
         time_limit: float | None = None,
         check_every: int = 10,
@@ -144,6 +147,7 @@ class StructuredSVC(CertifiedEstimator):
         n_jobs: int | None = None,
         random_state: Any = None,
         debug: bool = False,
+        callback: Callback | None = None,
         verbose: int = 0,
     ) -> None:
         self.model = model
@@ -153,7 +157,7 @@ class StructuredSVC(CertifiedEstimator):
         self.sampling = sampling
         self.averaging = averaging
         self.tol = tol
-        self.rtol = rtol
+        self.atol = atol
         self.max_iter = max_iter
         self.time_limit = time_limit
         self.check_every = check_every
@@ -165,6 +169,7 @@ class StructuredSVC(CertifiedEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.debug = debug
+        self.callback = callback
         self.verbose = verbose
 
     def __sklearn_tags__(self) -> Any:
@@ -198,6 +203,10 @@ class StructuredSVC(CertifiedEstimator):
 
     def known_labels(self) -> Any:
         return getattr(self.model_, "labels_", ())
+
+    def complete(self) -> None:
+        super().complete()
+        self.model_.complete()
 
     @property
     def reads_tables(self) -> bool:
@@ -247,13 +256,7 @@ class StructuredSVC(CertifiedEstimator):
             )
         with whole_fit(self):
             self._train(X, y, bags, validation)
-        if self.status_.is_short:
-            warnings.warn(
-                f"{type(self).__name__} stopped at a gap of {self.gap_:.1e}, above "
-                f"tol={self.tol:g}: {self.status_.message}",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
+        self.warn_if_short()
         return self
 
     def _train(self, X: Any, y: Any, bags: tuple[Any, Any], validation: Any) -> None:
@@ -315,9 +318,9 @@ class StructuredSVC(CertifiedEstimator):
         left = self.time_limit
         if isinstance(left, Real):  # what is prepared counts too
             left = left if left < 0 else max(left - (time.perf_counter() - begin), 0.0)
-        stopping = Stopping(self.tol, self.rtol, self.max_iter, left)
+        stopping = Stopping(float(self.atol), float(self.tol), self.max_iter, left)
         title = f"StructuredSVC, {self.solver}"
-        outcome = run(solver, stopping, verbose=self.verbose, title=title)
+        outcome = run(solver, stopping, callback=self.callback, verbose=self.verbose, title=title)
         trained = solver.blocks if self.solver in BLOCK_SOLVERS else solver
         self._state = None
         if self.warm_start and hasattr(trained, "state"):
@@ -342,13 +345,9 @@ class StructuredSVC(CertifiedEstimator):
         self.coef_ = np.array(trained.weights())
         value, gap = float(outcome.look.value), float(outcome.look.gap)
         # a difference is off by half a unit of its larger part
-        self.objective_ = value
-        self.dual_objective_ = max(value - gap - float(np.spacing(max(value, gap))), 0.0)
-        self.gap_ = value - self.dual_objective_
-        self.relative_gap_ = self.gap_ / self.objective_ if self.objective_ > 0 else 0.0
-        self.status_ = outcome.status
-        self.n_iter_ = outcome.n_iter
-        self.trace_ = outcome.trace
+        bound = max(value - gap - float(np.spacing(max(value, gap))), 0.0)
+        status, n_iter, trace = outcome.status, outcome.n_iter, outcome.trace
+        self.record([MachineProof(value, bound, value - bound, status, n_iter, trace)])
 
     def _decoded(self, X: Any, w: FloatArray) -> Any:
         """The model's answers, in chunks for several workers."""

@@ -6,16 +6,17 @@ from collections.abc import Callable
 from typing import Any
 
 from cornerstep.learning.specs import (
-    CERTIFIED,
     DOUBLE,
     Array,
     Count,
+    Each,
     Flag,
     Float,
     Integer,
     Labels,
     Maybe,
     Number,
+    Proof,
     Record,
     Schema,
     Sizes,
@@ -73,10 +74,10 @@ def _optional(estimator: Any) -> tuple[str, ...]:
 
 
 SCHEMA = Schema(
-    {"tol": Number(0), "rtol": Number(0), "n_jobs": Maybe(Integer(None))},
+    {"tol": Number(0), "atol": Number(0), "n_jobs": Maybe(Integer(None))},
     {
         "n_features_in_": Count("d"), "model_": _Model(), "coef_": Array(DOUBLE, "w"),
-        "lam_": Float(0), **CERTIFIED, "n_oracle_calls_": Integer(),
+        "lam_": Float(0), "machines_": Each(Proof(), length=1), "n_oracle_calls_": Integer(),
     },
     _optional,
 )  # fmt: skip

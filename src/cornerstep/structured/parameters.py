@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from cornerstep.learning.parameters import check_stopping
 from cornerstep.optimiser.order import ORDERS
 from cornerstep.structured.models.base import StructuredModel
 
@@ -19,6 +20,7 @@ def check_parameters(model: Any) -> None:
     """Say which parameter of the estimator is wrong, and what it may be."""
     if not isinstance(model.model, StructuredModel):
         raise TypeError(f"model must be a StructuredModel, got {model.model!r}")
+    check_stopping(model)
     positive = {"C": model.C, "lam": model.lam, "radius": model.radius}
     for name, value in positive.items():
         given = value is not None or name == "C"

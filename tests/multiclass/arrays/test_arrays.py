@@ -62,7 +62,7 @@ def test_same_iterates_as_numpy(kind, loss, smoothing):
         steps = {"solver": solver, "tol": 0.0, "max_iter": 3 if smoothing else 12}
         expected, model = problem.fit(**steps), _fit(problem, KINDS[kind], **steps)
         assert model.objective_ == pytest.approx(expected.objective_, rel=1e-9)
-        assert model.dual_objective_ == pytest.approx(expected.dual_objective_, rel=1e-9, abs=1e-9)
+        assert model.bound_ == pytest.approx(expected.bound_, rel=1e-9, abs=1e-9)
         np.testing.assert_allclose(to_numpy(model.coef_), expected.coef_, atol=1e-9)
         np.testing.assert_allclose(model.trace_["value"], expected.trace_["value"], rtol=1e-9)
         if expected.dual_coef_ is None:
@@ -71,7 +71,7 @@ def test_same_iterates_as_numpy(kind, loss, smoothing):
         dual = sp.csr_array(to_numpy(model.dual_coef_))
         np.testing.assert_allclose(dual.toarray(), expected.dual_coef_.toarray(), atol=1e-9)
         if not (solver == "envelope" and smoothing):  # there it proves a little more
-            assert problem.dual(dual) == pytest.approx(model.dual_objective_, rel=1e-9, abs=1e-9)
+            assert problem.dual(dual) == pytest.approx(model.bound_, rel=1e-9, abs=1e-9)
 
 
 @pytest.mark.parametrize("kind", ["torch", "cuda"])
@@ -86,8 +86,8 @@ def test_rounded_data_prove_true_bounds(kind, dtype, loss):
     assert model.status_.value == "solved"
     given = type(problem)(**{**vars(problem), "X": rounded})
     exact = given.fit(solver="block", tol=1e-7)
-    assert model.dual_objective_ <= exact.objective_ * (1 + 1e-8)
-    assert model.objective_ >= exact.dual_objective_ * (1 - 1e-8)
+    assert model.bound_ <= exact.objective_ * (1 + 1e-8)
+    assert model.objective_ >= exact.bound_ * (1 - 1e-8)
     weights = to_numpy(model.coef_)
     assert model.objective_ == pytest.approx(given.primal(weights), rel=1e-9)
 
@@ -97,7 +97,7 @@ def test_optimum(kind):
     problem, least = draw("weighted-top-k"), optimum("weighted-top-k")
     model = _fit(problem, KINDS[kind], tol=1e-3, max_iter=500)
     assert model.status_.value == "solved"
-    assert model.dual_objective_ <= least * (1 + 1e-9) <= model.objective_ * (1 + 2e-9)
+    assert model.bound_ <= least * (1 + 1e-9) <= model.objective_ * (1 + 2e-9)
 
 
 @every_kind

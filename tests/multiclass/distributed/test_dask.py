@@ -62,7 +62,7 @@ def test_iterates_are_those_of_one_machine(client, digits, solver, smoothing, ch
     for column in ("value", "dual", "gap", "step"):
         assert np.allclose(model.trace_[column], here.trace_[column], rtol=1e-9, equal_nan=True)
     assert model.objective_ == pytest.approx(here.objective_, rel=1e-9)
-    assert model.dual_objective_ == pytest.approx(here.dual_objective_, rel=1e-9)
+    assert model.bound_ == pytest.approx(here.bound_, rel=1e-9)
     if here.dual_coef_ is None or solver == "projected-gradient":  # whose last pass was not best
         assert model.dual_coef_ is None
     else:
@@ -81,10 +81,10 @@ def test_block_rounds_reach_the_optimum(client, kind, smoothing):
     model = problem.estimator(tol=1e-2, max_iter=200)
     model.fit(chunked(problem.X, 4), chunked(problem.y, 4), problem.weight)
     assert model.status_.value == "solved"
-    assert model.dual_objective_ <= least + 1e-9 * abs(least)
+    assert model.bound_ <= least + 1e-9 * abs(least)
     assert least - 1e-9 * abs(least) <= model.objective_ <= least * (1 + 1.1e-2)
     assert model.objective_ == pytest.approx(problem.primal(model.coef_), rel=1e-10)
-    assert model.dual_objective_ == pytest.approx(problem.dual(model.dual_coef_), rel=1e-9)
+    assert model.bound_ == pytest.approx(problem.dual(model.dual_coef_), rel=1e-9)
 
 
 @pytest.mark.parametrize("solver", ["auto", "envelope"])
@@ -95,7 +95,7 @@ def test_dual_coefficients_are_brought_together(client, monkeypatch, solver):
     model.fit(*data)
     assert solver == "envelope" or "corrective" in model.trace_["kind"]
     assert sp.issparse(model.dual_coef_)
-    assert model.dual_objective_ == pytest.approx(problem.dual(model.dual_coef_), rel=1e-9)
+    assert model.bound_ == pytest.approx(problem.dual(model.dual_coef_), rel=1e-9)
     monkeypatch.setattr(clustered, "_GATHERED", 100)
     assert model.fit(*data).dual_coef_ is None  # too many for one machine
 
@@ -131,7 +131,7 @@ def test_sparse_chunks(client, digits):
     lazy = chunked(X, 200).map_blocks(sp.csr_matrix)
     model = MulticlassSVC(**options).fit(lazy, y)
     assert np.allclose(model.coef_, here.coef_, atol=1e-9)
-    assert model.dual_objective_ == pytest.approx(here.dual_objective_, rel=1e-9)
+    assert model.bound_ == pytest.approx(here.bound_, rel=1e-9)
     assert (model.predict(lazy).compute() == here.predict(X)).all()
 
 
@@ -145,8 +145,8 @@ def test_a_killed_worker_costs_time_not_the_result(doomed, digits, monkeypatch, 
     model = MulticlassSVC(solver=solver, tol=0.01, max_iter=40, **options)
     model.fit(chunked(X, 150), chunked(y, 150))
     assert len(looks) > 3
-    assert best.dual_objective_ <= model.objective_ * (1 + 1e-12)
-    assert model.dual_objective_ <= best.objective_ * (1 + 1e-12)
+    assert best.bound_ <= model.objective_ * (1 + 1e-12)
+    assert model.bound_ <= best.objective_ * (1 + 1e-12)
     if solver == "block":
         assert model.relative_gap_ < 0.05
     elif not smoothing:  # no dual points were lost: the iterates of one machine
@@ -192,7 +192,7 @@ def test_structured_oracles_on_the_workers(client):
     model = StructuredSVC(ChainModel(), **options).fit(*bags)
     assert np.allclose(model.coef_, here.coef_, atol=1e-9)
     assert model.objective_ == pytest.approx(here.objective_, rel=1e-9)
-    assert model.dual_objective_ == pytest.approx(here.dual_objective_, rel=1e-9)
+    assert model.bound_ == pytest.approx(here.bound_, rel=1e-9)
     assert model.n_oracle_calls_ == here.n_oracle_calls_
     with pytest.raises(ValueError, match="solver must be 'fw'"):
         StructuredSVC(ChainModel()).fit(*bags)
@@ -285,5 +285,5 @@ def test_chunks_without_rows(client, digits, solver, chunks):
     assert data.compute_chunk_sizes().chunks[0] == chunks
     model = MulticlassSVC(**options).fit(data, y)
     best = MulticlassSVC(C=0.01, tol=1e-6, random_state=0).fit(X, y)
-    assert model.dual_objective_ <= best.objective_
-    assert best.dual_objective_ <= model.objective_
+    assert model.bound_ <= best.objective_
+    assert best.bound_ <= model.objective_

@@ -161,14 +161,14 @@ def test_plain_methods_have_the_iterates_of_memory(tmp_path, digits, solver, smo
     weight = np.random.default_rng(0).integers(0, 3, y.size)
     model = MulticlassSVC("top-k", k=3, solver=solver, smoothing=smoothing, C=0.1, max_iter=15)
     model.fit(np.array(X), y, weight)
-    expected = model.coef_, model.trace_["value"], model.trace_["dual"], model.dual_objective_
+    expected = model.coef_, model.trace_["value"], model.trace_["dual"], model.bound_
     dual = model.dual_coef_
     model.fit(mapped(tmp_path, X), y, weight)
     if model.dual_coef_ is not None:
         assert np.allclose(model.dual_coef_.toarray(), dual.toarray(), rtol=0, atol=1e-11)
     assert (model.dual_coef_ is not None) == (solver == "fw" and smoothing > 0)
     for mine, theirs in zip(
-        (model.coef_, model.trace_["value"], model.trace_["dual"], model.dual_objective_),
+        (model.coef_, model.trace_["value"], model.trace_["dual"], model.bound_),
         expected,
         strict=True,
     ):
@@ -183,10 +183,10 @@ def test_block_rounds_reach_the_optimum(tmp_path, monkeypatch, kind, smoothing):
     model = problem.estimator(tol=1e-4, max_iter=3000, solver="block")
     model.fit(mapped(tmp_path, problem.X), problem.y, problem.weight)
     assert model.status_.value == "solved"
-    assert model.dual_objective_ <= least + 1e-9 * abs(least)
+    assert model.bound_ <= least + 1e-9 * abs(least)
     assert least - 1e-9 * abs(least) <= model.objective_ <= least * (1 + 1.1e-4)
     assert model.objective_ == pytest.approx(problem.primal(model.coef_), rel=1e-10)
-    assert model.dual_objective_ == pytest.approx(problem.dual(model.dual_coef_), rel=1e-10)
+    assert model.bound_ == pytest.approx(problem.dual(model.dual_coef_), rel=1e-10)
 
 
 @pytest.mark.parametrize("kind", LOSS_KINDS)
@@ -196,11 +196,11 @@ def test_the_default_reaches_the_optimum(tmp_path, monkeypatch, kind):
     model = problem.estimator(tol=1e-5, max_iter=3000)
     model.fit(mapped(tmp_path, problem.X), problem.y, problem.weight)
     assert model.status_.value == "solved"
-    assert model.dual_objective_ <= least + 1e-9 * abs(least)
+    assert model.bound_ <= least + 1e-9 * abs(least)
     assert least - 1e-9 * abs(least) <= model.objective_ <= least * (1 + 1.1e-5)
     assert model.objective_ == pytest.approx(problem.primal(model.coef_), rel=1e-10)
     # of block rounds, or of those and the vertices that the corrective method found
-    assert model.dual_objective_ == pytest.approx(problem.dual(model.dual_coef_), rel=1e-9)
+    assert model.bound_ == pytest.approx(problem.dual(model.dual_coef_), rel=1e-9)
 
 
 @pytest.mark.parametrize("kind", ["mapped", "parquet", "svmlight"])
@@ -218,8 +218,8 @@ def test_every_kind_of_file_gives_the_same_model(tmp_path, digits, kind):
     model = MulticlassSVC(**options).fit(rows, labels)
     assert model.status_.value == "solved"
     assert model.objective_ == pytest.approx(here.objective_, rel=1e-3)
-    assert model.dual_objective_ <= here.objective_
-    assert here.dual_objective_ <= model.objective_
+    assert model.bound_ <= here.objective_
+    assert here.bound_ <= model.objective_
     assert model.coef_.shape == (10, 64)
     assert model.n_features_in_ == 64
     scores = X @ model.coef_.T + model.intercept_
@@ -238,8 +238,8 @@ def test_plain_methods_on_rounded_rows(tmp_path, digits, solver):
     X, y = digits[0].astype(np.float32), digits[1]
     best = MulticlassSVC(C=0.05, tol=1e-6, random_state=0).fit(X, y)
     model = MulticlassSVC(C=0.05, solver=solver, max_iter=40).fit(mapped(tmp_path, X), y)
-    assert model.dual_objective_ <= best.objective_
-    assert model.objective_ >= best.dual_objective_
+    assert model.bound_ <= best.objective_
+    assert model.objective_ >= best.bound_
 
 
 def test_certificate_of_rounded_rows(tmp_path, digits):
@@ -249,7 +249,7 @@ def test_certificate_of_rounded_rows(tmp_path, digits):
     A = model.dual_coef_.toarray()
     W = A.T @ X.astype(float)
     D = A[np.arange(y.size), y].sum() - 0.5 * (W**2).sum()
-    assert D * (1 - 1e-11) <= model.dual_objective_ <= D * (1 + 1e-15)
+    assert D * (1 - 1e-11) <= model.bound_ <= D * (1 + 1e-15)
     scores = X.astype(float) @ model.coef_.T
     margins = scores - scores[np.arange(y.size), y][:, None] + (np.arange(10) != y[:, None])
     P = 0.5 * (model.coef_**2).sum() + 0.05 * margins.max(axis=1).sum()
@@ -277,7 +277,7 @@ def test_limits_keep_the_model(tmp_path, digits):
     with pytest.warns(ConvergenceWarning):
         model = MulticlassSVC(tol=0.0, max_iter=3).fit(mapped(tmp_path, X), y)
     assert model.status_.value == "iteration limit"
-    assert 0 < model.dual_objective_ < model.objective_
+    assert 0 < model.bound_ < model.objective_
     assert len(model.trace_) == 4
 
 
@@ -294,7 +294,7 @@ MulticlassSVC(**options).fit(X[:300], y[:300])  # compiles
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 model = MulticlassSVC(**options).fit(X, y)
 grown = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
-print(grown, X.nbytes, model.dual_objective_, model.objective_)
+print(grown, X.nbytes, model.bound_, model.objective_)
 """
 
 

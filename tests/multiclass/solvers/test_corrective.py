@@ -45,7 +45,7 @@ def test_optimum(kind, smoothing):
     problem, least = draw(kind, smoothing), optimum(kind, smoothing)
     model = problem.fit(solver="fw-corrective", tol=1e-6, max_iter=2000)
     assert model.status_.value == "solved"
-    assert model.dual_objective_ <= least * (1 + 1e-8)
+    assert model.bound_ <= least * (1 + 1e-8)
     assert least * (1 - 1e-8) <= model.objective_ <= least * (1 + 2e-6)
     assert model.objective_ == pytest.approx(problem.primal(model.coef_), rel=1e-9)
 
@@ -55,7 +55,7 @@ def test_kinds_of_examples(kind):
     problem = draw("top-k")
     model = problem.fit(kind, solver="fw-corrective", tol=1e-4, max_iter=2000)
     assert model.status_.value == "solved"
-    assert model.dual_objective_ <= optimum("top-k") * (1 + 1e-8) <= model.objective_ * (1 + 1e-8)
+    assert model.bound_ <= optimum("top-k") * (1 + 1e-8) <= model.objective_ * (1 + 1e-8)
 
 
 def test_merged_vertices_prove_as_much(monkeypatch):

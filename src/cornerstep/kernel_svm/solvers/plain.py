@@ -99,11 +99,11 @@ def _require_schedule(
     """Complain where a fixed schedule has no theory."""
     if not has_oracle(problem.domain, "grid"):
         raise ValueError(
-            f"method={method!r} needs examples of equal weights, and K a multiple of them: "
+            f"solver={method!r} needs examples of equal weights, and K a multiple of them: "
             "take 'di-away' or 'di-pairwise'"
         )
     if not smallest > problem.n * UNIT * largest:
         raise ValueError(
-            f"method={method!r} needs a positive definite kernel matrix, got a smallest eigenvalue "
+            f"solver={method!r} needs a positive definite kernel matrix, got a smallest eigenvalue "
             f"of {smallest:.3g}: take 'di-away' or 'di-pairwise'"
         )

@@ -89,6 +89,9 @@ class StructuredModel:
         """The answer for each x."""
         return [self.decode(x, w) for x in X]
 
+    def complete(self) -> None:
+        """Make what decoding needs beside the attributes that a model file holds."""
+
     def split(self, w: FloatArray) -> dict[str, FloatArray]:
         """The weights by the names of their parts, if they have any."""
         return {}

@@ -149,6 +149,10 @@ class GraphModel(StructuredModel):
         pairs = np.tensordot(graph.features, parts["edges"], axes=1)
         return graph.nodes @ parts["nodes"], pairs
 
+    def complete(self) -> None:
+        self.inference_ = Counter()
+        self._shapes = {}
+
     def split(self, w: FloatArray) -> dict[str, FloatArray]:
         """The weights by name: 'nodes' (d, m) and 'edges' (q, m, m)."""
         m, at = self.labels_.size, self.n_features_ * self.labels_.size

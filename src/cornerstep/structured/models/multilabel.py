@@ -135,6 +135,10 @@ class MultilabelModel(StructuredModel):
     def decode_batch(self, X: Any, w: FloatArray) -> Any:
         return np.array([self.decode(x, w) for x in (X if not sp.issparse(X) else _split(X))])
 
+    def complete(self) -> None:
+        self.inference_ = Counter()
+        self._inference = Inference(self.n_labels_, self.edges_, 2, self.inference_)
+
     def split(self, w: FloatArray) -> dict[str, FloatArray]:
         """The weights by name: 'coef' (m, d), perhaps 'intercept' (m,), and 'edges' (e, 2, 2)."""
         at = self.n_labels_ * (self.n_features_ + bool(self.fit_intercept))
