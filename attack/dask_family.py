@@ -25,7 +25,7 @@ def _client() -> Any:
 
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
     return distributed.Client(
-        processes=False, n_workers=1, threads_per_worker=1, dashboard_address=None
+        processes=False, n_workers=1, threads_per_worker=1, dashboard_address=":0"
     )
 
 

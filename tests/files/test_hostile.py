@@ -107,7 +107,7 @@ def path(tmp_path):
         ("linear", "classes_", lambda a: a[[0, 0, 1]]),
         ("linear", "dual_coef_.indices", lambda a: a + 3),
         ("linear", "dual_coef_.indptr", lambda a: a[::-1].copy()),
-        ("linear", "trace_.seconds", lambda a: a[:, None]),
+        ("linear", "machines_.0.5.seconds", lambda a: a[:, None]),
         ("joint rbf", "support_", lambda a: a + 10**6),
         ("joint rbf", "support_", lambda a: a - 10**6),
         ("joint rbf", "_support_rows", lambda a: a[:, :2]),
