@@ -29,7 +29,7 @@ test-gpu:
 	PYTHONPATH=src:tests $(GPU_PYTHON) -m pytest -m '' -k 'gpu or cuda' tests/gpu tests/multiclass/arrays
 
 coverage: .venv/.test
-	$(BIN)/pytest --cov $(COVERAGE)
+	$(BIN)/pytest $(COVERAGE) --cov
 
 lint: .venv/.test
 	$(BIN)/ruff check .

@@ -76,7 +76,7 @@ class Polytope:
         matrix, right = sp.vstack([self.A_ub, self.A_eq], format="csc"), np.r_[self.b_ub, self.b_eq]
         self._unit = _units(matrix, right, self.lower, self.upper)
         scaled = matrix @ sp.diags_array(self._unit)
-        self._row_size = _powers(abs(scaled).max(axis=1).toarray() if right.size else right)
+        self._row_size = _powers(abs(scaled).max(axis=1).toarray().ravel() if right.size else right)
         self._matrix = sp.csc_array(sp.diags_array(1 / self._row_size) @ scaled)
         self._row_upper = right / self._row_size
         self._row_lower = self._row_upper.copy()
