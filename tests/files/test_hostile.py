@@ -235,6 +235,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
 
 
+@pytest.mark.linux
 def test_what_never_ends_is_refused_at_once_and_bombs_take_no_memory(path, tmp_path):
     paths = []
     for entry in ("manifest.json", "arrays/coef_.npy"):

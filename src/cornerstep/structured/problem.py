@@ -5,8 +5,8 @@
 ``l = sum_i sum_y a_i(y) L_i(y) / n``.  Any w and any a certify each other.
 
 Here: the examples of a problem with their batch oracles, for any model, and what the dual state of
-all blocks has in common.  :mod:`.solvers.planes` has the blocks of any model, :mod:`.solvers.chains`
-compiled ones for chains.
+all blocks has in common.  :mod:`.solvers.planes` has the blocks of any model,
+:mod:`.solvers.chains` compiled ones for chains.
 
 References
 ----------
