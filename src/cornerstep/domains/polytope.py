@@ -319,9 +319,10 @@ def _rows(matrix: Any, right: Any, name: str, right_name: str, size: int) -> tup
         raise ValueError(f"{name} and {right_name} must be given together")
     if matrix is None:
         return sp.csr_array((0, size)), np.empty(0)
-    rows = sp.csr_array(matrix, dtype=np.float64)
-    if rows.ndim != 2 or rows.shape[1] != size:
-        raise ValueError(f"{name} must have {size} columns, got shape {rows.shape}")
+    given = matrix if sp.issparse(matrix) else np.asarray(matrix)
+    if given.ndim != 2 or given.shape[1] != size:
+        raise ValueError(f"{name} must have {size} columns, got shape {given.shape}")
+    rows = sp.csr_array(given, dtype=np.float64)
     if not np.isfinite(rows.data).all():
         raise ValueError(f"{name} must be finite, but contains NaN or infinity")
     return rows, as_vector(np.atleast_1d(right), right_name, rows.shape[0])
