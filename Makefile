@@ -1,6 +1,7 @@
 # make demo   train certified models on embedded data and write report/index.html
 # make test   every test but the slow ones        make test-all   all of them
 # make test-gpu   those for a GPU: GPU_PYTHON has torch, pytest and what the package needs
+# make coverage   which lines no test runs; COVERAGE="tests/domains" for some of the tests
 # make lint   ruff, mypy, import-linter           make bench      compare with the peers
 # make attack   random problems against every certificate: ATTACK="--seconds 600 --seed 1"
 # make docs   the documentation as a site in site/, its examples run
@@ -11,8 +12,9 @@ PYTHON ?= python3
 GPU_PYTHON ?= $(PYTHON)
 BIN := .venv/bin
 ATTACK ?= --seconds 60
+COVERAGE ?= -n auto
 
-.PHONY: attack demo docs pictures test test-all test-gpu lint bench clean
+.PHONY: attack coverage demo docs pictures test test-all test-gpu lint bench clean
 
 demo: .venv/.demo
 	$(BIN)/python -m cornerstep.cli.demo report
@@ -25,6 +27,9 @@ test-all: .venv/.test
 
 test-gpu:
 	PYTHONPATH=src:tests $(GPU_PYTHON) -m pytest -m '' -k 'gpu or cuda' tests/gpu tests/multiclass/arrays
+
+coverage: .venv/.test
+	$(BIN)/pytest $(COVERAGE) --cov
 
 lint: .venv/.test
 	$(BIN)/ruff check .
@@ -58,4 +63,4 @@ $(BIN)/python:
 	$(PYTHON) -m venv .venv
 
 clean:
-	rm -rf .venv report dist .mypy_cache .ruff_cache .pytest_cache .hypothesis benchmarks/results
+	rm -rf .venv report dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage* site benchmarks/results

@@ -27,9 +27,10 @@ def main() -> None:
     files = benchmarks.write()
     if not options.benchmarks_only:
         from pictures.capabilities import PICTURES
+        from pictures.house import house
         from pictures.screens import report, terminal
 
-        files += [draw() for draw in PICTURES] + terminal() + report()
+        files += [house(), *(draw() for draw in PICTURES), *terminal(), *report()]
     for file in files:
         print(f"{file.relative_to(benchmarks.ROOT)}: {file.stat().st_size / 1e3:.0f} kB")
 

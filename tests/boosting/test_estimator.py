@@ -1,6 +1,5 @@
 """Soft-margin boosting: all methods reach the optimum of the full matrix, truly certified."""
 
-import os
 import signal
 import time
 from contextlib import nullcontext
@@ -524,7 +523,7 @@ def test_limits_too_short_for_a_first_hypothesis_give_one_answer_for_all(monkeyp
 
 def test_ctrl_c_at_the_end_does_not_lose_the_model(monkeypatch):
     def pressing(*arguments):
-        os.kill(os.getpid(), signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
         return original(*arguments)
 
     X, y = load_breast_cancer(return_X_y=True)
@@ -556,7 +555,7 @@ def test_ctrl_c_ends_all_machines_and_keeps_a_model(presses):
         def fit(self, X, y, sample_weight=None):
             calls.append(len(X))
             if len(calls) in presses:
-                os.kill(os.getpid(), signal.SIGINT)
+                signal.raise_signal(signal.SIGINT)
             return super().fit(X, y, sample_weight)
 
     clf = SoftMarginBoostingClassifier(

@@ -343,7 +343,7 @@ def test_ctrl_c_saves_the_best_model_so_far(command, folder, monkeypatch):
     loop = multiclass_run.run
 
     def interrupted(*arguments, **options):
-        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+        threading.Timer(0.3, signal.raise_signal, (signal.SIGINT,)).start()
         return loop(*arguments, **options)
 
     monkeypatch.setattr(multiclass_run, "run", interrupted)
@@ -474,6 +474,7 @@ print(peaks[1] - peaks[0])
 """
 
 
+@pytest.mark.linux
 def test_resident_memory_of_what_uses_models(tmp_path):
     """On 120 MB: predict, evaluate and certify take less than half of that."""
     rng = np.random.default_rng(0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import signal
 import stat
 import subprocess
@@ -20,7 +19,11 @@ from cornerstep.cli.app import run
 from cornerstep.structured import MatchingModel
 from support.structured_problems import PROBLEMS
 
-pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+resource = pytest.importorskip("resource")
+pytestmark = [
+    pytest.mark.linux,
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+]
 
 
 @pytest.fixture(scope="module")

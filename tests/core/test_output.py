@@ -37,6 +37,7 @@ def write_and_raise(path, problem):
             raise problem
 
 
+@pytest.mark.posix
 def test_a_new_file_has_the_mode_of_ordinary_files(tmp_path):
     before = os.umask(0o027)
     try:
@@ -48,6 +49,7 @@ def test_a_new_file_has_the_mode_of_ordinary_files(tmp_path):
     assert names(tmp_path) == ["a"]
 
 
+@pytest.mark.posix
 @pytest.mark.parametrize("mode", [0o600, 0o644, 0o664, 0o755, 0o640])
 def test_the_mode_stays(tmp_path, mode):
     path = tmp_path / "a"
@@ -58,6 +60,7 @@ def test_the_mode_stays(tmp_path, mode):
     assert stat.S_IMODE(path.stat().st_mode) == mode
 
 
+@pytest.mark.posix
 @pytest.mark.parametrize("there", [True, False])
 @pytest.mark.parametrize("absolute", [True, False])
 def test_symbolic_links_are_followed(tmp_path, there, absolute):
@@ -74,6 +77,7 @@ def test_symbolic_links_are_followed(tmp_path, there, absolute):
     assert names(tmp_path / "far") == ["target"]
 
 
+@pytest.mark.posix
 @pytest.mark.parametrize("failing", ["block", "interrupt", "fsync", "fchmod", "replace", "write"])
 @pytest.mark.parametrize("there", [True, False])
 def test_what_was_there_stays_if_anything_fails(tmp_path, monkeypatch, failing, there):
@@ -108,6 +112,7 @@ def test_text_that_cannot_be_written_leaves_nothing(tmp_path):
     assert names(tmp_path) == ["a"]
 
 
+@pytest.mark.posix
 def test_a_pipe_is_written_to(tmp_path):
     path = tmp_path / "pipe"
     os.mkfifo(path)
@@ -122,6 +127,7 @@ def test_a_pipe_is_written_to(tmp_path):
         open_regular(path)
 
 
+@pytest.mark.posix
 def test_devices_and_links_to_them_stay_devices(tmp_path):
     (tmp_path / "link").symlink_to("/dev/null")
     for path in (Path("/dev/null"), tmp_path / "link"):
@@ -133,6 +139,7 @@ def test_devices_and_links_to_them_stay_devices(tmp_path):
         open_regular("/dev/zero")
 
 
+@pytest.mark.posix
 def test_open_descriptors_are_written_to_where_they_stand(tmp_path):
     code = (
         "from cornerstep.core.output import replacing\nimport sys\nprint('one')\n"
@@ -148,6 +155,7 @@ def test_open_descriptors_are_written_to_where_they_stand(tmp_path):
     assert path.read_text().split() == ["zero", "one", "two", "three"]
 
 
+@pytest.mark.posix
 def test_what_killed_writers_left_behind_is_removed_and_nothing_else(tmp_path):
     path = tmp_path / "a"
     code = (
@@ -199,6 +207,7 @@ def test_what_cannot_be_written_is_named(tmp_path):
         assert caught.value.filename == str(path)
 
 
+@pytest.mark.posix
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anything")
 def test_read_only_files_are_not_replaced(tmp_path):
     (tmp_path / "a").write_bytes(b"old")

@@ -162,6 +162,7 @@ def test_maps_without_a_file_are_rows_too():
 # -- files that are not what they should be --------------------------------------------------------
 
 
+@pytest.mark.posix
 def test_folders_of_files_that_do_not_fit(tmp_path):
     def put(name, **columns):
         parquet.write_table(pa.table(columns), tmp_path / name)

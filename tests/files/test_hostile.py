@@ -21,6 +21,7 @@ import pytest
 
 import cornerstep
 from cornerstep import ModelFileError, MulticlassSVC, certificate, load, save
+from cornerstep.files import model_file
 from support.fitted_models import CLASSIFIERS, LABELS, X, classifier, structured
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -173,6 +174,37 @@ def test_other_format_versions(path, version):
         load(file.write(path))
 
 
+@pytest.mark.parametrize("version", range(1, 7))
+def test_every_format_version_loads_or_says_what_to_do(path, version, monkeypatch):
+    monkeypatch.setattr(model_file, "OLDEST", 3)
+    monkeypatch.setattr(model_file, "VERSION", 4)
+    file = File("linear")
+    file.manifest.update(format_version=version, library_version="0.0\n" + "x" * 10**5)
+    file.write(path)
+    if 3 <= version <= 4:
+        assert load(path).predict(X).size == len(X)
+        return
+    with pytest.raises(ModelFileError) as problem:
+        load(path)
+    said = str(problem.value)
+    assert f"has format version {version} (written by cornerstep 0.0 xxx" in said
+    assert "reads 3 to 4" in said
+    assert ("update cornerstep" in said) == (version > 4)
+    assert ("save it with a version of cornerstep in between" in said) == (version < 3)
+    assert len(said) < len(str(path)) + 250
+
+
+@pytest.mark.parametrize("other", [True, False])
+def test_what_another_release_wrote_is_named_when_it_cannot_be_used(path, other):
+    file = File("linear")
+    del file.manifest["attributes"]["coef_"]
+    if other:
+        file.manifest["library_version"] = "0.0.9"
+    with pytest.raises(ModelFileError, match="does not hold a usable") as problem:
+        load(file.write(path))
+    assert ("written by cornerstep 0.0.9, this is" in str(problem.value)) == other
+
+
 @pytest.mark.parametrize("depth", [41, 300, 400, 1000, 100_000])
 @pytest.mark.parametrize(("left", "right"), [("[", "]"), ('{"tuple": [', "]}")])
 def test_deep_nesting_is_refused(path, depth, left, right):
@@ -204,6 +236,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
 
 
+@pytest.mark.linux
 def test_what_never_ends_is_refused_at_once_and_bombs_take_no_memory(path, tmp_path):
     paths = []
     for entry in ("manifest.json", "arrays/coef_.npy"):

@@ -612,6 +612,7 @@ def test_interrupt_keeps_the_model(solver, presses, monkeypatch):
     assert_certificate(model, X, y)
 
 
+@pytest.mark.posix
 def test_interrupt_by_a_timer():
     X, y = load_digits(return_X_y=True)
     model = MulticlassSVC(solver="fw", C=1000.0, tol=1e-14, max_iter=3, time_limit=60)

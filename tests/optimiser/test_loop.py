@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import threading
 import time
@@ -185,7 +184,7 @@ def test_ctrl_c_in_the_objective(method: str) -> None:
         nonlocal calls
         calls += 1
         if calls == 12:
-            os.kill(os.getpid(), signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
 
     before = signal.getsignal(signal.SIGINT)
     assert before is signal.default_int_handler
@@ -195,7 +194,7 @@ def test_ctrl_c_in_the_objective(method: str) -> None:
     assert calls >= 12
     _holds(result)
     with pytest.raises(KeyboardInterrupt):  # Ctrl-C is Ctrl-C again
-        os.kill(os.getpid(), signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
 
 
 @pytest.mark.parametrize("method", ["fw", "away", "fully-corrective", "di-pairwise"])
@@ -206,8 +205,8 @@ def test_a_second_ctrl_c_ends_the_iteration_too(method: str) -> None:
         nonlocal calls
         calls += 1
         if calls == 12:
-            os.kill(os.getpid(), signal.SIGINT)
-            os.kill(os.getpid(), signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
 
     result = minimize(_smooth(hook), DOMAIN, method=method, tol=0.0)
     assert result.status is Status.INTERRUPTED
@@ -240,9 +239,7 @@ def test_a_handler_of_the_users_own_is_left_alone() -> None:
     before = signal.signal(signal.SIGINT, lambda number, frame: pressed.append(number))
     try:
         own = signal.getsignal(signal.SIGINT)
-        result = minimize(
-            OBJECTIVE, DOMAIN, callback=lambda it: os.kill(os.getpid(), signal.SIGINT)
-        )
+        result = minimize(OBJECTIVE, DOMAIN, callback=lambda it: signal.raise_signal(signal.SIGINT))
         assert signal.getsignal(signal.SIGINT) is own
     finally:
         signal.signal(signal.SIGINT, before)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import signal
 import threading
 import time
@@ -406,7 +405,7 @@ def test_a_correction_ends_with_the_time() -> None:
 
 
 def test_a_correction_ends_with_ctrl_c() -> None:
-    timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
+    timer = threading.Timer(0.2, signal.raise_signal, (signal.SIGINT,))
     timer.start()
     result = minimize(*_endless(), method="fully-corrective", tol=0.0, time_limit=60)
     assert result.status is Status.INTERRUPTED

@@ -12,6 +12,13 @@ gradient in z is the minimising d, and it is eta-smooth: ``|d(z) - d(z')|_1 <= e
 Distributions that certify are made of multiples of 2^-52 that sum to 1: every sum of them and their
 negatives, in any order, is exact in float64, and so are the edges of hypotheses of values -1 and 1
 and the search for the largest.
+
+References
+----------
+.. [1] M. K. Warmuth, K. A. Glocer, S. V. N. Vishwanathan. Entropy regularized LPBoost. ALT 2008.
+.. [2] M. Herbster, M. K. Warmuth. Tracking the best linear predictor. Journal of Machine Learning
+   Research 1, 281-309, 2001.
+.. [3] R. Mitsuboshi, K. Hatano, E. Takimoto. Boosting as Frank-Wolfe. arXiv, 2022.
 """
 
 from __future__ import annotations

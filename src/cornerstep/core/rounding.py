@@ -2,6 +2,10 @@
 
 A sum of n products, computed in any order, is off by at most ``gamma(n) * sum |a_i b_i|`` (Higham,
 *Accuracy and Stability of Numerical Algorithms*, section 3.1), and by the products that underflow.
+
+References
+----------
+.. [1] N. J. Higham. Accuracy and Stability of Numerical Algorithms. 2nd edition, SIAM, 2002.
 """
 
 from __future__ import annotations

@@ -6,6 +6,11 @@ bits of the entries and m_j odd random multipliers,
 ``sum_i mix(mix(sum_j b_ij m_j) + mix(label_i) m_d + bits of s_i, the number i of the row)``.
 
 An entry of 0 adds nothing: dense and sparse rows have the same digest.
+
+References
+----------
+.. [1] G. L. Steele, D. Lea, C. H. Flood. Fast splittable pseudorandom number generators. OOPSLA
+   2014.
 """
 
 from __future__ import annotations

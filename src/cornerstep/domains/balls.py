@@ -1,4 +1,11 @@
-"""Norm balls: l1 (a polytope), Euclidean and nuclear (oracle and projection only)."""
+"""Norm balls: l1 (a polytope), Euclidean and nuclear (oracle and projection only).
+
+References
+----------
+.. [1] M. Jaggi, M. Sulovský. A simple algorithm for nuclear norm regularized problems. ICML 2010.
+.. [2] M. Held, P. Wolfe, H. P. Crowder. Validation of subgradient optimization. Mathematical
+   Programming 6, 62-88, 1974.
+"""
 
 from __future__ import annotations
 

@@ -8,6 +8,13 @@ are the caller's.  What its answer is worth is not its word: every y proves, wit
 ``c'x = y'Ax + d'x >= sum_i min(y_i row_lower_i, y_i row_upper_i) + sum_j min(d_j l_j, d_j u_j)``
 
 for each feasible x inside [l, u], and :meth:`LinearProgram.bound` computes that from its y.
+
+References
+----------
+.. [1] Q. Huangfu, J. A. J. Hall. Parallelizing the dual revised simplex method. Mathematical
+   Programming Computation 10, 119-142, 2018.
+.. [2] A. Neumaier, O. Shcherbina. Safe bounds in linear and mixed-integer linear programming.
+   Mathematical Programming 99, 283-296, 2004.
 """
 
 from __future__ import annotations

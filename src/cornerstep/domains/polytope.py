@@ -76,7 +76,7 @@ class Polytope:
         matrix, right = sp.vstack([self.A_ub, self.A_eq], format="csc"), np.r_[self.b_ub, self.b_eq]
         self._unit = _units(matrix, right, self.lower, self.upper)
         scaled = matrix @ sp.diags_array(self._unit)
-        self._row_size = _powers(abs(scaled).max(axis=1).toarray() if right.size else right)
+        self._row_size = _powers(abs(scaled).max(axis=1).toarray().ravel() if right.size else right)
         self._matrix = sp.csc_array(sp.diags_array(1 / self._row_size) @ scaled)
         self._row_upper = right / self._row_size
         self._row_lower = self._row_upper.copy()
@@ -319,9 +319,10 @@ def _rows(matrix: Any, right: Any, name: str, right_name: str, size: int) -> tup
         raise ValueError(f"{name} and {right_name} must be given together")
     if matrix is None:
         return sp.csr_array((0, size)), np.empty(0)
-    rows = sp.csr_array(matrix, dtype=np.float64)
-    if rows.ndim != 2 or rows.shape[1] != size:
-        raise ValueError(f"{name} must have {size} columns, got shape {rows.shape}")
+    given = matrix if sp.issparse(matrix) else np.asarray(matrix)
+    if given.ndim != 2 or given.shape[1] != size:
+        raise ValueError(f"{name} must have {size} columns, got shape {given.shape}")
+    rows = sp.csr_array(given, dtype=np.float64)
     if not np.isfinite(rows.data).all():
         raise ValueError(f"{name} must be finite, but contains NaN or infinity")
     return rows, as_vector(np.atleast_1d(right), right_name, rows.shape[0])

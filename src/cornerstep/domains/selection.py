@@ -1,4 +1,10 @@
-"""O(n) selection for budgeted oracles: spend a total on the smallest keys first."""
+"""O(n) selection for budgeted oracles: spend a total on the smallest keys first.
+
+References
+----------
+.. [1] E. Balas, E. Zemel. An algorithm for large zero-one knapsack problems. Operations Research
+   28, 1130-1154, 1980.
+"""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ Loading runs no code from the file: there is no pickle, the classes come from a 
 only attributes that the table names are set.  Checksums find damage, they are no signature: a file
 that somebody made on purpose loads as what it says, but can do no more than hold wrong numbers.  No
 array is read whose bytes are not there, no file unpacks to much more than it is, and everything set
-has the type, the shape and the range that :mod:`cornerstep.core.output.schema` says.
+has the type, the shape and the range that the estimator's ``model_schema`` says.
 
 Why not `skops <https://skops.readthedocs.io>`_: it rebuilds objects by type names found in the
 file, so that each private class of each version (trees, traces, structured models) must be trusted
@@ -31,6 +31,7 @@ from typing import Any
 
 from cornerstep.core.npy import Archive, DamagedError
 from cornerstep.core.output import WriteError, replacing
+from cornerstep.core.version import __version__
 from cornerstep.files.values import (
     Decoder,
     Encoder,
@@ -42,7 +43,8 @@ from cornerstep.learning.estimator import CertifiedEstimator
 from cornerstep.learning.specs import Sizes
 
 FORMAT = "cornerstep model"
-VERSION = 1
+VERSION = 1  # of the format; grows when a file of one library can no longer be read by the other
+OLDEST = 1  # the oldest that is read: every release reads what the one before it wrote
 
 #: Where the library's own estimators are; others are given to :func:`load`.
 _HOMES = {
@@ -93,8 +95,6 @@ def save(
     ModelFileError
         If the model holds functions or foreign objects, such as a kernel function.
     """
-    from cornerstep.core.version import __version__
-
     if not isinstance(estimator, CertifiedEstimator):
         raise ModelFileError(
             f"estimator must be a CertifiedEstimator, such as {', '.join(_HOMES)}, "
@@ -203,7 +203,7 @@ def load(path: str | os.PathLike[str], *, estimator: Any = None, model: Any = No
     Raises
     ------
     ModelFileError
-        If the file is damaged, no model file, or from a newer version.
+        If the file is damaged, no model file, or of a format that this version does not read.
     """
     with _opened(path) as archive:
         manifest = _checked_manifest(archive, path)
@@ -215,6 +215,8 @@ def load(path: str | os.PathLike[str], *, estimator: Any = None, model: Any = No
         return _built(_class(name, estimator), manifest, Decoder(arrays, model))
     except Exception as problem:  # nothing is known of what is in the file
         why = " ".join(str(problem).split())
+        if manifest["library_version"] != __version__:
+            why += f" (it was written by {_writer(manifest)}, this is {__version__})"
         raise ModelFileError(f"{path} does not hold a usable {name}: {why}") from None
 
 
@@ -305,6 +307,11 @@ def _array(archive: Archive, path: Any, key: str, facts: Any) -> Any:
     return array
 
 
+def _writer(manifest: dict[str, Any]) -> str:
+    """The library that wrote a file, by its own word: one short line."""
+    return "cornerstep " + " ".join(str(manifest.get("library_version")).split())[:40]
+
+
 def _checked_manifest(archive: Archive, path: Any) -> dict[str, Any]:
     if not {"manifest.json", "manifest.sha256"} <= set(archive.names()):
         raise ModelFileError(f"{path} is not a cornerstep model file: it has no manifest")
@@ -320,12 +327,13 @@ def _checked_manifest(archive: Archive, path: Any) -> dict[str, Any]:
         raise ModelFileError(
             _damaged(path, f"its format version must be an integer >= 1, got {version!r:.40}")
         )
-    if version > VERSION:
+    if not OLDEST <= version <= VERSION:
         raise ModelFileError(
-            f"{path} has format version {version} (written by cornerstep "
-            f"{manifest.get('library_version')}), this library reads version {VERSION}: "
-            "update cornerstep"
-        )
+            f"{path} has format version {version} (written by {_writer(manifest)}), this library "
+            f"reads {OLDEST} to {VERSION}: "
+            + ("update cornerstep" if version > VERSION else
+               "load and save it with a version of cornerstep in between, or train it anew")
+        )  # fmt: skip
     if hashlib.sha256(text).hexdigest().encode() != archive.read("manifest.sha256", 100).strip():
         raise ModelFileError(_damaged(path, "the checksum of its manifest is wrong"))
     for part, kind in _PARTS.items():

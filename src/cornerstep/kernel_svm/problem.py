@@ -16,6 +16,13 @@ The certificate.  For any numbers t, one per sum, ``f(b) - min f`` is at most
 
 and equal to the largest ``<h, b - v>`` over the domain where t are thresholds.  No term is
 negative, so none cancels; with a bound on the error of h_i it bounds the exact term.
+
+References
+----------
+.. [1] D. J. Crisp, C. J. C. Burges. A geometric interpretation of nu-SVM classifiers. NIPS 1999.
+.. [2] K. P. Bennett, E. J. Bredensteiner. Duality and geometry in SVM classifiers. ICML 2000.
+.. [3] B. Schölkopf, A. J. Smola, R. C. Williamson, P. L. Bartlett. New support vector algorithms.
+   Neural Computation 12, 1207-1245, 2000.
 """
 
 from __future__ import annotations

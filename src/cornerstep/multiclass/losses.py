@@ -9,6 +9,19 @@ weights ``rho_1 >= ... >= rho_K >= 0`` there are two families:
 
 The dual point of an example is ``alpha = (1'beta) e_y - beta``, which is minus a subgradient.  All
 methods take one vector of scores with an int label, or a matrix with a vector of labels.
+
+References
+----------
+.. [1] K. Crammer, Y. Singer. On the algorithmic implementation of multiclass kernel-based vector
+   machines. Journal of Machine Learning Research 2, 265-292, 2001.
+.. [2] N. Usunier, D. Buffoni, P. Gallinari. Ranking with ordered weighted pairwise classification.
+   ICML 2009.
+.. [3] M. Lapin, M. Hein, B. Schiele. Top-k multiclass SVM. NIPS 2015.
+.. [4] T. Kato, Y. Hirohashi. Learning weighted top-k support vector machine. ACML 2019.
+.. [5] J.-J. Moreau. Proximité et dualité dans un espace hilbertien. Bulletin de la Société
+   Mathématique de France 93, 273-299, 1965.
+.. [6] K. Tajima, Y. Hirohashi, E. R. R. Zara, T. Kato. Frank-Wolfe algorithm for learning SVM-type
+   multi-category classifiers. arXiv:2008.08894, 2020.
 """
 
 from __future__ import annotations

@@ -3,6 +3,15 @@
 Its dual is ``D(A) = -1/2 |W|² - sum_i s_i (<Delta_i, alpha_i> + mu/2 |alpha_i|²)`` at
 ``W = sum_i s_i x_i alpha_i'``, over ``alpha_i = (1'beta_i) e_y - beta_i`` with beta_i in B.  Any W
 and any A certify each other: ``P(W) - D(A)`` bounds the error of both.
+
+References
+----------
+.. [1] K. Crammer, Y. Singer. On the algorithmic implementation of multiclass kernel-based vector
+   machines. Journal of Machine Learning Research 2, 265-292, 2001.
+.. [2] K. Tajima, Y. Hirohashi, E. R. R. Zara, T. Kato. Frank-Wolfe algorithm for learning SVM-type
+   multi-category classifiers. arXiv:2008.08894, 2020.
+.. [3] K. Tajima, T. Kato. Frank-Wolfe learning algorithm for SVM-type multi-category classifiers
+   (in Japanese). 2020.
 """
 
 from __future__ import annotations

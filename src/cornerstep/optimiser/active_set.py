@@ -1,4 +1,12 @@
-"""The active set: ``x = sum_k weight_k * atom_k`` with positive weights that sum to 1."""
+"""The active set: ``x = sum_k weight_k * atom_k`` with positive weights that sum to 1.
+
+References
+----------
+.. [1] J. Guélat, P. Marcotte. Some comments on Wolfe's 'away step'. Mathematical Programming 35,
+   110-119, 1986.
+.. [2] S. Lacoste-Julien, M. Jaggi. On the global linear convergence of Frank-Wolfe optimization
+   variants. NIPS 2015.
+"""
 
 from __future__ import annotations
 

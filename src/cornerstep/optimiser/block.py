@@ -4,6 +4,13 @@
 all of them, and what the gap is between such looks.  What a step in a block is, it leaves to its
 *blocks*: the factors of a :class:`~cornerstep.domains.Product` (here, for ``minimize``), or a
 problem's own, which may take a thousand steps in one compiled sweep.
+
+References
+----------
+.. [1] S. Lacoste-Julien, M. Jaggi, M. Schmidt, P. Pletscher. Block-coordinate Frank-Wolfe
+   optimization for structural SVMs. ICML 2013.
+.. [2] W. Saint-Arnaud, E. Lamouchi, F. Boileau. Review of Frank Wolfe and its variants. Université
+   de Montréal.
 """
 
 from __future__ import annotations

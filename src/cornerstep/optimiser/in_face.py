@@ -2,6 +2,13 @@
 
 No active set; memory O(n).  With ``a = argmax <g, .>`` over the face, the largest step is the
 domain's ratio test, and a step that is blocked lands exactly on the blocking constraint.
+
+References
+----------
+.. [1] D. Garber, O. Meshi. Linear-memory and decomposition-invariant linearly convergent
+   conditional gradient algorithm for structured polytopes. NIPS 2016.
+.. [2] M. A. Bashiri, X. Zhang. Decomposition-invariant conditional gradient for general polytopes
+   with line search. NIPS 2017.
 """
 
 from __future__ import annotations

@@ -2,6 +2,22 @@
 
 Write g for the gradient at x, ``v = argmin <g, .>`` over the domain, ``a = argmax <g, .>`` over the
 active set S.  All of them stop on the gap ``<g, x - v>``.
+
+References
+----------
+.. [1] M. Frank, P. Wolfe. An algorithm for quadratic programming. Naval Research Logistics
+   Quarterly 3, 95-110, 1956.
+.. [2] J. Guélat, P. Marcotte. Some comments on Wolfe's 'away step'. Mathematical Programming 35,
+   110-119, 1986.
+.. [3] C. A. Holloway. An extension of the Frank and Wolfe method of feasible directions.
+   Mathematical Programming 6, 14-27, 1974.
+.. [4] S. Lacoste-Julien, M. Jaggi. On the global linear convergence of Frank-Wolfe optimization
+   variants. NIPS 2015.
+.. [5] K. Tsuji, K. Tanaka, S. Pokutta. Pairwise conditional gradients without swap steps and
+   sparser kernel herding. ICML 2022.
+.. [6] T. Kerdreux, F. Pedregosa, A. d'Aspremont. Frank-Wolfe with subsampling oracle. ICML 2018.
+.. [7] W. Saint-Arnaud, E. Lamouchi, F. Boileau. Review of Frank Wolfe and its variants. Université
+   de Montréal.
 """
 
 from __future__ import annotations

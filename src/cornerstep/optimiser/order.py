@@ -6,6 +6,11 @@ A *pass* is as many visits as there are blocks.  Its blocks come
 - *uniform*: drawn with replacement;
 - by *gap*: drawn in proportion to the blocks' gaps as last seen, which are read anew ten times a
   pass; a pass in which some may be stale, ten passes after all of them were last read, is permuted.
+
+References
+----------
+.. [1] A. Osokin, J.-B. Alayrac, I. Lukasewitz, P. K. Dokania, S. Lacoste-Julien. Minding the gaps
+   for block Frank-Wolfe optimization of structured SVMs. ICML 2016.
 """
 
 from __future__ import annotations

@@ -10,6 +10,15 @@ where T(v, s) is the point of W x Z that maximises ``<s, u> - D(u, v)`` for a Br
 Euclidean (a projection) or entropic (a softmax on simplices).  The answer is the average of the
 u's.  Since g is affine, ``s = -t g(average)``: the averages and their images are all that is kept.
 The gap ``max_z L(w, z) - min_w L(w, z)`` of the average falls like 1/t.
+
+References
+----------
+.. [1] Yu. Nesterov. Dual extrapolation and its applications to solving variational inequalities and
+   related problems. Mathematical Programming 109, 319-344, 2007.
+.. [2] B. Taskar, S. Lacoste-Julien, M. I. Jordan. Structured prediction, dual extragradient and
+   Bregman projections. Journal of Machine Learning Research 7, 1627-1653, 2006.
+.. [3] W. Saint-Arnaud, E. Lamouchi, F. Boileau. Review of Frank Wolfe and its variants. Université
+   de Montréal.
 """
 
 from __future__ import annotations

@@ -1,4 +1,11 @@
-"""A Frank-Wolfe run: objective x domain x direction rule x step rule, as a solver for the loop."""
+"""A Frank-Wolfe run: objective x domain x direction rule x step rule, as a solver for the loop.
+
+References
+----------
+.. [1] M. Frank, P. Wolfe. An algorithm for quadratic programming. Naval Research Logistics
+   Quarterly 3, 95-110, 1956.
+.. [2] M. Jaggi. Revisiting Frank-Wolfe: projection-free sparse convex optimization. ICML 2013.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,12 @@
 Every rule answers ``size(ray, max_step, time)`` with a number in [0, max_step].  ``time`` counts
 iterations; block methods count passes (iterations divided by the number of blocks).  Yours may be
 any object with that method; give it ``monotone = True`` if it never increases the objective.
+
+References
+----------
+.. [1] M. Jaggi. Revisiting Frank-Wolfe: projection-free sparse convex optimization. ICML 2013.
+.. [2] F. Pedregosa, G. Negiar, A. Askari, M. Jaggi. Linearly convergent Frank-Wolfe with
+   backtracking line-search. AISTATS 2020.
 """
 
 from __future__ import annotations

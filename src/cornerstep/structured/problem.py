@@ -5,8 +5,15 @@
 ``l = sum_i sum_y a_i(y) L_i(y) / n``.  Any w and any a certify each other.
 
 Here: the examples of a problem with their batch oracles, for any model, and what the dual state of
-all blocks has in common.  :mod:`.structured_planes` has the blocks of any model,
-:mod:`.structured_chain` compiled ones for chains.
+all blocks has in common.  :mod:`.solvers.planes` has the blocks of any model,
+:mod:`.solvers.chains` compiled ones for chains.
+
+References
+----------
+.. [1] I. Tsochantaridis, T. Joachims, T. Hofmann, Y. Altun. Large margin methods for structured and
+   interdependent output variables. Journal of Machine Learning Research 6, 1453-1484, 2005.
+.. [2] S. Lacoste-Julien, M. Jaggi, M. Schmidt, P. Pletscher. Block-coordinate Frank-Wolfe
+   optimization for structural SVMs. ICML 2013.
 """
 
 from __future__ import annotations

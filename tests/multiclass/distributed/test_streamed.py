@@ -298,6 +298,7 @@ print(grown, X.nbytes, model.bound_, model.objective_)
 """
 
 
+@pytest.mark.linux
 @pytest.mark.parametrize("solver", ["auto", "fw"])
 def test_resident_memory_is_a_fraction_of_the_data(tmp_path, solver):
     rng = np.random.default_rng(0)

@@ -10,6 +10,12 @@ margins ``y_i h(x_i)``.  It may answer several: the search for one often finds o
 scikit-learn
   that takes ``sample_weight``.
 - :class:`FiniteLearner`: a given list of hypotheses.
+
+References
+----------
+.. [1] A. Demiriz, K. P. Bennett, J. Shawe-Taylor. Linear programming boosting via column
+   generation. Machine Learning 46, 225-254, 2002.
+.. [2] R. Mitsuboshi, K. Hatano, E. Takimoto. Boosting as Frank-Wolfe. arXiv, 2022.
 """
 
 from __future__ import annotations

@@ -1,4 +1,14 @@
-"""Compiled sweeps of the kernel SVM: reading kept kernel columns, and two-coordinate descent."""
+"""Compiled sweeps of the kernel SVM: reading kept kernel columns, and two-coordinate descent.
+
+References
+----------
+.. [1] J. C. Platt. Fast training of support vector machines using sequential minimal optimization.
+   In Advances in Kernel Methods, MIT Press, 1999.
+.. [2] R.-E. Fan, P.-H. Chen, C.-J. Lin. Working set selection using second order information for
+   training support vector machines. Journal of Machine Learning Research 6, 1889-1918, 2005.
+.. [3] D. E. Knuth. The Art of Computer Programming, volume 2: Seminumerical Algorithms. 3rd
+   edition, section 4.2.2, Addison-Wesley, 1997.
+"""
 
 from __future__ import annotations
 

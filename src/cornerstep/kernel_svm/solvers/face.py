@@ -2,6 +2,11 @@
 
 ``min 1/2 b'Kb + <p, b>`` over ``lower <= b <= upper`` with one or two fixed sums, for the few
 coordinates of a working set, all of whose kernel entries are at hand.
+
+References
+----------
+.. [1] R.-E. Fan, P.-H. Chen, C.-J. Lin. Working set selection using second order information for
+   training support vector machines. Journal of Machine Learning Research 6, 1889-1918, 2005.
 """
 
 from __future__ import annotations

@@ -2,6 +2,11 @@
 
 The walk is the optimiser's own.  What it looks at is certified as for the other solver: the gap
 includes the rounding of the kernel, and the sums of the point are put right before it is returned.
+
+References
+----------
+.. [1] M. A. Bashiri, X. Zhang. Decomposition-invariant conditional gradient for general polytopes
+   with line search. NIPS 2017.
 """
 
 from __future__ import annotations

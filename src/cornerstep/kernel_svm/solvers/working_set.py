@@ -13,6 +13,11 @@ It solves ``min 1/2 b'Kb + <p, b>`` over a box with one or two fixed sums
 Slim reduced hulls (K is small) *grow* from nothing: with sums of less than K, a few newcomers a
 round bring their weight with them, until the sums are K.  So every column is chosen by a machine
 that has seen all examples, one or two at a time, and few of them are wasted.
+
+References
+----------
+.. [1] T. Joachims. Making large-scale SVM learning practical. In Advances in Kernel Methods, MIT
+   Press, 1999.
 """
 
 from __future__ import annotations

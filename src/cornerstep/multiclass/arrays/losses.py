@@ -12,6 +12,13 @@ Equal weights ``rho = r (1, ..., 1)``, K of them, need no regression.  With c so
 ``sum beta = K r`` where that is less.  *whole* is the same where ``(K - 1) max beta <= sum beta``;
 else ``beta_j = clip(c_j - t, 0, u)`` with ``sum beta = (K - 1) u``, where the best u is
 ``min(r, (sum_j (c_j - t)_+ + (K - 1) t) / (K (K - 1)))``.
+
+References
+----------
+.. [1] M. J. Best, N. Chakravarti. Active set algorithms for isotonic regression; a unifying
+   framework. Mathematical Programming 47, 425-439, 1990.
+.. [2] C. H. Lim, S. J. Wright. Efficient Bregman projections onto the permutahedron and related
+   polytopes. AISTATS 2016.
 """
 
 from __future__ import annotations

@@ -3,6 +3,11 @@
 A product and a sum of two numbers are each the sum of two numbers without rounding; a sum of
 products that carries the second parts along is off by ``u |result| + gamma(d)² sum |x_k W_k|``
 (T. Ogita, S. M. Rump and S. Oishi, *Accurate sum and dot product*, 2005, algorithm Dot2).
+
+References
+----------
+.. [1] T. Ogita, S. M. Rump, S. Oishi. Accurate sum and dot product. SIAM Journal on Scientific
+   Computing 26, 1955-1988, 2005.
 """
 
 from __future__ import annotations

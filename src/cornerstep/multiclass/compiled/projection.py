@@ -17,6 +17,15 @@ root of a monotone derivative.
 The entries of c may be far larger than those of beta (weak smoothing, short examples), so that
 everything is computed from differences between entries: beta is then in B to rounding, whatever
 the size of c.
+
+References
+----------
+.. [1] M. Held, P. Wolfe, H. P. Crowder. Validation of subgradient optimization. Mathematical
+   Programming 6, 62-88, 1974.
+.. [2] M. J. Best, N. Chakravarti. Active set algorithms for isotonic regression; a unifying
+   framework. Mathematical Programming 47, 425-439, 1990.
+.. [3] C. H. Lim, S. J. Wright. Efficient Bregman projections onto the permutahedron and related
+   polytopes. AISTATS 2016.
 """
 
 from __future__ import annotations

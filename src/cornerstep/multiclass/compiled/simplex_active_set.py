@@ -1,4 +1,10 @@
-"""``min over the simplex of  1/2 x'Gx - l'x`` from a good start: an active-set method."""
+"""``min over the simplex of  1/2 x'Gx - l'x`` from a good start: an active-set method.
+
+References
+----------
+.. [1] P. Wolfe. Finding the nearest point in a polytope. Mathematical Programming 11, 128-149,
+   1976.
+"""
 
 from __future__ import annotations
 

@@ -13,6 +13,12 @@ What is shared by the functions here:
   |x_i|², Delta as in :func:`cost`, and the family as in
   :func:`cornerstep.multiclass.compiled.projection.project`; then scratch memory, rows of floats and
   of integers longer than there are classes or weights in rho.
+
+References
+----------
+.. [1] S. Shalev-Shwartz, T. Zhang. Stochastic dual coordinate ascent methods for regularized loss
+   minimization. Journal of Machine Learning Research 14, 567-599, 2013.
+.. [2] M. Lapin, M. Hein, B. Schiele. Top-k multiclass SVM. NIPS 2015.
 """
 
 from __future__ import annotations

@@ -10,6 +10,11 @@ partition k improves ``l_k - <W, V> - sigma/2 |V|²`` over the change V of its W
 its own rows.  That is a sweep with all scales s_i multiplied by sigma, started at W: curvatures
 and changes of W are both sigma times what they were.  For sigma = the number of partitions the
 changes may all be added; a line search along their sum allows any sigma.
+
+References
+----------
+.. [1] C. Ma, V. Smith, M. Jaggi, M. I. Jordan, P. Richtárik, M. Takáč. Adding vs. averaging in
+   distributed primal-dual optimization. ICML 2015.
 """
 
 from __future__ import annotations

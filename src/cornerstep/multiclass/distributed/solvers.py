@@ -9,6 +9,11 @@ changes V of W are summed, and the step ``t`` in [0, 1] along ``W + t V`` maximi
 exactly: along it D is a quadratic.  sigma, by which partitions hold back for each other, starts at
 1 and follows the steps: a short one raises it (at most to the number of partitions, for which they
 need none), and one that would best be longer than 1 lowers it.
+
+References
+----------
+.. [1] C. Ma, V. Smith, M. Jaggi, M. I. Jordan, P. Richtárik, M. Takáč. Adding vs. averaging in
+   distributed primal-dual optimization. ICML 2015.
 """
 
 from __future__ import annotations

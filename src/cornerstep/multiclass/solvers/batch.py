@@ -15,6 +15,15 @@ The Frank-Wolfe gap is ``P - D``; with smoothing it only bounds it from above, a
 
 All arithmetic on rows is a pass over whoever holds them
 (:mod:`cornerstep.multiclass.solvers.passes`).
+
+References
+----------
+.. [1] K. Tajima, Y. Hirohashi, E. R. R. Zara, T. Kato. Frank-Wolfe algorithm for learning SVM-type
+   multi-category classifiers. arXiv:2008.08894, 2020.
+.. [2] K. Tajima, T. Kato. Frank-Wolfe learning algorithm for SVM-type multi-category classifiers
+   (in Japanese). 2020.
+.. [3] S. Shalev-Shwartz, Y. Singer, N. Srebro, A. Cotter. Pegasos: primal estimated sub-gradient
+   solver for SVM. Mathematical Programming 127, 3-30, 2011.
 """
 
 from __future__ import annotations

@@ -15,6 +15,15 @@ of the passes of a method without it.
 
 The hull begins with 0 and the dual points that give all classes the same.  At W = 0 all classes
 tie: a vertex would take the same few for every example, and be as far from balance as can be.
+
+References
+----------
+.. [1] C. A. Holloway. An extension of the Frank and Wolfe method of feasible directions.
+   Mathematical Programming 6, 14-27, 1974.
+.. [2] B. von Hohenbalken. Simplicial decomposition in nonlinear programming algorithms.
+   Mathematical Programming 13, 49-68, 1977.
+.. [3] W. Ben-Ameur, J. Neto. Acceleration of cutting-plane and column generation algorithms:
+   applications to network design. Networks 49, 3-17, 2007.
 """
 
 from __future__ import annotations

@@ -16,6 +16,15 @@ The Hessian is about ``I + t sum_i s_i x_i x_i'`` in every class.  Were each exa
 projection between q classes, t would be ``q / (m mu)``; but fewer and fewer examples are between
 classes as mu falls, and t is what the last steps met.  Quasi-Newton updates begin from the inverse,
 a matrix of d x d numbers that one pass over the data gives, and find the rest.
+
+References
+----------
+.. [1] J.-J. Moreau. Proximité et dualité dans un espace hilbertien. Bulletin de la Société
+   Mathématique de France 93, 273-299, 1965.
+.. [2] Yu. Nesterov. Smooth minimization of non-smooth functions. Mathematical Programming 103,
+   127-152, 2005.
+.. [3] D. C. Liu, J. Nocedal. On the limited memory BFGS method for large scale optimization.
+   Mathematical Programming 45, 503-528, 1989.
 """
 
 from __future__ import annotations

@@ -7,6 +7,11 @@ with it, and neither the best x nor its bound needs any other work there.
 
 Where products are rounded the image is ``W(A) + E``, and what the probes find of E
 (:mod:`cornerstep.multiclass.solvers.passes`) is linear too: ``|E q|² = x'Rx``.
+
+References
+----------
+.. [1] B. von Hohenbalken. Simplicial decomposition in nonlinear programming algorithms.
+   Mathematical Programming 13, 49-68, 1977.
 """
 
 from __future__ import annotations

@@ -11,6 +11,11 @@ need not be below the optimum.  What is subtracted is ``1/2 (|W| + e)²`` with e
 Gaussian vectors q_1, ..., q_16 the products ``W(A) q = sum_i s_i (x_i'q) alpha_i`` are kept in
 float64, which costs 16/d of a product with the data, and ``|E|²`` is the mean of ``|E q|²``.  Five
 times its root is below |E| with a probability under 1e-8, whatever E is.
+
+References
+----------
+.. [1] H. Avron, S. Toledo. Randomized algorithms for estimating the trace of an implicit symmetric
+   positive semi-definite matrix. Journal of the ACM 58, 8:1-8:34, 2011.
 """
 
 from __future__ import annotations

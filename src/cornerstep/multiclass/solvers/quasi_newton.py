@@ -9,6 +9,13 @@ and with each other: with U the upper triangle of ``<s_i, y_j>`` and D its diago
 the direction is ``-(c Mg - c sum_i p_i My_i + sum_i q_i s_i)``, ``c = <s, y> / <y, My>`` of the
 last pair.  So the loops run on numbers.  All arrays lie as the rows of one matrix, and one product
 with it gives what a step adds.
+
+References
+----------
+.. [1] D. C. Liu, J. Nocedal. On the limited memory BFGS method for large scale optimization.
+   Mathematical Programming 45, 503-528, 1989.
+.. [2] R. H. Byrd, J. Nocedal, R. B. Schnabel. Representations of quasi-Newton matrices and their
+   use in limited memory methods. Mathematical Programming 63, 129-156, 1994.
 """
 
 from __future__ import annotations

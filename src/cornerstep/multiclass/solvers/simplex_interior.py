@@ -4,6 +4,11 @@ It begins in the centre and stops inside, so that points that are not needed yet
 weight.  The corrective method takes up to a fifth fewer passes with such weights than with those of
 :mod:`cornerstep.multiclass.compiled.simplex_active_set`, which begins with the last answer and is
 twenty times as fast.
+
+References
+----------
+.. [1] S. Mehrotra. On the implementation of a primal-dual interior point method. SIAM Journal on
+   Optimization 2, 575-601, 1992.
 """
 
 from __future__ import annotations

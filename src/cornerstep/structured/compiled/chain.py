@@ -7,6 +7,13 @@ by rows where there is one.  What the functions here share:
 - ``chains = (ptr, indptr, indices, values, truth, costs, shape)``: the nodes of chain i are the
   rows ``ptr[i]:ptr[i + 1]`` of a CSR matrix; ``truth`` and ``costs`` have an entry per node (the
   label, and what another label costs); ``shape = (n_features, n_labels, biases, transitions)``.
+
+References
+----------
+.. [1] A. J. Viterbi. Error bounds for convolutional codes and an asymptotically optimum decoding
+   algorithm. IEEE Transactions on Information Theory 13, 260-269, 1967.
+.. [2] L. R. Rabiner. A tutorial on hidden Markov models and selected applications in speech
+   recognition. Proceedings of the IEEE 77, 257-286, 1989.
 """
 
 from __future__ import annotations

@@ -1,6 +1,15 @@
 """Best labelings of graphs: max-product on forests, minimum cuts, enumeration.
 
 All maximise ``sum_i nodes[i, y_i] + sum_e pairs[e, y_a, y_b]`` over edges e = (a, b).
+
+References
+----------
+.. [1] M. J. Wainwright, M. I. Jordan. Graphical models, exponential families, and variational
+   inference. Foundations and Trends in Machine Learning 1, 1-305, 2008.
+.. [2] D. E. Knuth. The Art of Computer Programming, volume 4A: Combinatorial Algorithms, part 1.
+   Section 7.2.1.1, Addison-Wesley, 2011.
+.. [3] E. A. Dinic. Algorithm for solution of a problem of maximum flow in a network with power
+   estimation. Soviet Mathematics Doklady 11, 1277-1280, 1970.
 """
 
 from __future__ import annotations

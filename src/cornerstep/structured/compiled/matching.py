@@ -1,4 +1,14 @@
-"""Projections onto doubly stochastic matrices: Sinkhorn's scaling and a quadratic flow."""
+"""Projections onto doubly stochastic matrices: Sinkhorn's scaling and a quadratic flow.
+
+References
+----------
+.. [1] R. Sinkhorn, P. Knopp. Concerning nonnegative matrices and doubly stochastic matrices.
+   Pacific Journal of Mathematics 21, 343-348, 1967.
+.. [2] J. Altschuler, J. Weed, P. Rigollet. Near-linear time approximation algorithms for optimal
+   transport via Sinkhorn iteration. NIPS 2017.
+.. [3] X. Li, D. Sun, K.-C. Toh. On the efficient computation of a projector over the Birkhoff
+   polytope. Mathematical Programming 179, 419-446, 2020.
+"""
 
 from __future__ import annotations
 

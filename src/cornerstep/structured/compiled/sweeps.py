@@ -10,6 +10,13 @@ A direction in block i moves single labels and pairs of neighbours,
 ``psi = sum of c (joint feature of that label or pair)``.  It is kept as a list
 ``route = (nodes, labels, moved, pairs, linked)`` (node t, label a and its c; pair and its c) and as
 a vector in ``buffer``, which is all 0 between steps.
+
+References
+----------
+.. [1] S. Lacoste-Julien, M. Jaggi, M. Schmidt, P. Pletscher. Block-coordinate Frank-Wolfe
+   optimization for structural SVMs. ICML 2013.
+.. [2] A. Osokin, J.-B. Alayrac, I. Lukasewitz, P. K. Dokania, S. Lacoste-Julien. Minding the gaps
+   for block Frank-Wolfe optimization of structured SVMs. ICML 2016.
 """
 
 from __future__ import annotations

@@ -1,6 +1,11 @@
 """Chains: ``w'phi(x, y) = sum_t <W[:, y_t], x_t> + sum_t T[y_t, y_t+1] (+ start[y_1] + end[y_L])``.
 
 Decoding is Viterbi's algorithm in a compiled kernel; features may be dense or CSR.
+
+References
+----------
+.. [1] A. J. Viterbi. Error bounds for convolutional codes and an asymptotically optimum decoding
+   algorithm. IEEE Transactions on Information Theory 13, 260-269, 1967.
 """
 
 from __future__ import annotations

@@ -6,6 +6,13 @@ there are few labelings (enumeration).  Otherwise the local relaxation
 ``max over mu >= 0:  sum_a mu_i(a) = 1,  sum_b mu_e(a, b) = mu_i(a),  sum_a mu_e(a, b) = mu_j(b)``
 
 is solved by HiGHS: exact if its answer is a labeling, an upper bound if it is fractional.
+
+References
+----------
+.. [1] V. Kolmogorov, R. Zabih. What energy functions can be minimized via graph cuts? IEEE
+   Transactions on Pattern Analysis and Machine Intelligence 26, 147-159, 2004.
+.. [2] M. J. Wainwright, M. I. Jordan. Graphical models, exponential families, and variational
+   inference. Foundations and Trends in Machine Learning 1, 1-305, 2008.
 """
 
 from __future__ import annotations

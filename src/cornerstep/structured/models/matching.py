@@ -3,6 +3,13 @@
 Decoding is :func:`scipy.optimize.linear_sum_assignment`.  For the dual extragradient method the
 matching polytope has two projections: Sinkhorn's scaling (entropic), and a quadratic flow
 (Euclidean) solved by a semismooth Newton method on its dual.
+
+References
+----------
+.. [1] B. Taskar, S. Lacoste-Julien, M. I. Jordan. Structured prediction, dual extragradient and
+   Bregman projections. Journal of Machine Learning Research 7, 1627-1653, 2006.
+.. [2] R. Sinkhorn, P. Knopp. Concerning nonnegative matrices and doubly stochastic matrices.
+   Pacific Journal of Mathematics 21, 343-348, 1967.
 """
 
 from __future__ import annotations

@@ -1,6 +1,11 @@
 """Multi-label classification: a binary label for each of m tags,
 
 ``w'phi(x, y) = sum_j y_j <w_j, x> + sum over edges (j, k) of V_jk[y_j, y_k]``.
+
+References
+----------
+.. [1] C. K. Chow, C. N. Liu. Approximating discrete probability distributions with dependence
+   trees. IEEE Transactions on Information Theory 14, 462-467, 1968.
 """
 
 from __future__ import annotations

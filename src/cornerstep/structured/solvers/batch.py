@@ -5,6 +5,13 @@
 - *subgradient*: ``w_t = sum_{s <= t} psi_{i_s}(y*)/(lambda t)``, Pegasos without projection, one
   example a step, a pass over a fresh permutation an iteration.  After whole passes w_t is a dual
   point (each example's block the mean of its answers) and proves a gap.
+
+References
+----------
+.. [1] S. Lacoste-Julien, M. Jaggi, M. Schmidt, P. Pletscher. Block-coordinate Frank-Wolfe
+   optimization for structural SVMs. ICML 2013.
+.. [2] S. Shalev-Shwartz, Y. Singer, N. Srebro, A. Cotter. Pegasos: primal estimated sub-gradient
+   solver for SVM. Mathematical Programming 127, 3-30, 2011.
 """
 
 from __future__ import annotations

@@ -3,6 +3,15 @@
 :class:`~cornerstep.optimiser.block.BlockSolver` draws the order, counts the passes and keeps the
 gaps.  Here is what its blocks are: a step in each is a step of the dual state, one sweep over many
 examples a call; a full look decodes all examples at w and, with averaging, at the weighted average.
+
+References
+----------
+.. [1] S. Lacoste-Julien, M. Jaggi, M. Schmidt, P. Pletscher. Block-coordinate Frank-Wolfe
+   optimization for structural SVMs. ICML 2013.
+.. [2] A. Osokin, J.-B. Alayrac, I. Lukasewitz, P. K. Dokania, S. Lacoste-Julien. Minding the gaps
+   for block Frank-Wolfe optimization of structured SVMs. ICML 2016.
+.. [3] W. Saint-Arnaud, E. Lamouchi, F. Boileau. Review of Frank Wolfe and its variants. Université
+   de Montréal.
 """
 
 from __future__ import annotations

@@ -20,6 +20,15 @@ both steps are taken at a *pace* of more than 1, which counts as that many itera
 as the gap measured keeps what they promise; if it does not, the pace is halved, down to 1.  If that
 happens early the method starts again, as the first steps would stay in the averages.  So the gap
 falls like 1/t.
+
+References
+----------
+.. [1] B. Taskar, S. Lacoste-Julien, M. I. Jordan. Structured prediction, dual extragradient and
+   Bregman projections. Journal of Machine Learning Research 7, 1627-1653, 2006.
+.. [2] Yu. Nesterov. Dual extrapolation and its applications to solving variational inequalities and
+   related problems. Mathematical Programming 109, 319-344, 2007.
+.. [3] W. Saint-Arnaud, E. Lamouchi, F. Boileau. Review of Frank Wolfe and its variants. Université
+   de Montréal.
 """
 
 from __future__ import annotations

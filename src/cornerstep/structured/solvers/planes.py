@@ -3,6 +3,13 @@
 A step in block i: the planes' derivatives ``s_k = (L_k - w'psi_k)/n`` and that of the oracle's
 answer, a direction (``v - x``, ``v - u``, ``x - u``), the exact best step along it.  Labelings are
 what is stored; their joint features are kept beside them while these are few.
+
+References
+----------
+.. [1] S. Lacoste-Julien, M. Jaggi, M. Schmidt, P. Pletscher. Block-coordinate Frank-Wolfe
+   optimization for structural SVMs. ICML 2013.
+.. [2] A. Osokin, J.-B. Alayrac, I. Lukasewitz, P. K. Dokania, S. Lacoste-Julien. Minding the gaps
+   for block Frank-Wolfe optimization of structured SVMs. ICML 2016.
 """
 
 from __future__ import annotations
