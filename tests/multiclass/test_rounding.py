@@ -127,3 +127,31 @@ def test_a_value_of_zero_has_no_gap():
     costs = np.zeros((3, 3))
     model = MulticlassSVC(loss="cost-sensitive", costs=costs).fit(X, y)
     assert (model.objective_, model.gap_) == (0.0, 0.0)
+
+
+def test_twice_the_digits_are_taken_only_where_they_help():
+    """A large smoothing: envelopes are differences of numbers that are large beside them."""
+    X, y = load_iris(return_X_y=True)
+    model = MulticlassSVC(C=1e9, smoothing=98.0, tol=1e-9, max_iter=30, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(X[::10], y[::10])
+    assert certify(model, X[::10], y[::10]).holds
+
+
+@pytest.mark.parametrize("solver", ["auto", "fw-corrective"])
+@pytest.mark.parametrize("gamma", [1.0, 75.0])
+def test_rounding_of_kernel_entries_belongs_to_the_certificate(solver, gamma):
+    """The same row with two labels: no machine has a loss below 2 there, whatever K's rounding."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([np.full(11, -1.18), rng.integers(-3, 3, (11, 2))])
+    X[10] = X[6]
+    y = np.array([1, 0, 3, 2, 2, 1, 2, 3, 2, 1, 0])
+    C = 1.5e9
+    options = {"kernel": "rbf", "gamma": gamma, "fit_intercept": False, "max_iter": 30}
+    model = MulticlassSVC(C=C, solver=solver, tol=1e-9, random_state=0, **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(X, y)
+    assert model.objective_ >= 2 * C
+    assert certify(model, X, y).holds

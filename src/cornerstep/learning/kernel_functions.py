@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from scipy.linalg import LinAlgError, cholesky, eigvalsh
 
 from cornerstep.core.types import FloatArray
-from cornerstep.learning.kernel_blocks import kernel_matrix
+from cornerstep.learning.kernel_blocks import UNIT, InnerProductKernel, kernel_matrix
 from cornerstep.learning.specs import Fields, Float, Number, Sizes, Word, require
 
 KERNELS = ("linear", "rbf", "poly", "sigmoid", "precomputed")
@@ -44,6 +44,25 @@ class Kernel:
         if callable(self.name):
             return np.asarray(self.name(X, Y))
         return kernel_matrix(X, Y, self.name, self.gamma, self.degree, self.coef0)
+
+    def errors(self, X: Any, largest: float, amounts: FloatArray) -> FloatArray:
+        """What the rounding of entries of the matrix of X does to ``K a`` for ``|a| = amounts``.
+
+        Parameters
+        ----------
+        X : examples
+        largest : float
+            The largest entry.  Nothing else is known of the rounding of a function: that of an
+            inner product is assumed.
+        amounts : array of shape (n,)
+        """
+        if self.name == "precomputed":
+            return np.zeros(amounts.size)
+        if callable(self.name):
+            entries = (X.shape[1] + 6) * UNIT * largest
+            return np.full(amounts.size, entries * float(amounts.sum()))
+        kernel = InnerProductKernel(X, self.name, self.gamma, self.degree, self.coef0)
+        return kernel.errors(amounts)
 
     def training_matrix(self, X: Any) -> tuple[FloatArray, float]:
         """The matrix of the training examples, and what was added to its diagonal.

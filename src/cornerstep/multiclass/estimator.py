@@ -336,8 +336,10 @@ class MulticlassSVC(MulticlassScores, MarginsDisplay, ClassifierMixin, Certified
             gamma = gamma_value(self.gamma, X)
         self._kernel_fit = self.kernel, gamma, self.degree, self.coef0
         self._constant_fit = self._constant()
-        matrix, self.kernel_shift_ = Kernel(*self._kernel_fit).training_matrix(rows)
-        return KernelExamples(matrix + self._constant_fit)
+        kernel = Kernel(*self._kernel_fit)
+        matrix, self.kernel_shift_ = kernel.training_matrix(rows)
+        errors = partial(kernel.errors, rows, float(np.abs(matrix).max(initial=0.0)))
+        return KernelExamples(matrix + self._constant_fit, errors)
 
     @property
     def dual_coef_(self) -> Any:

@@ -7,6 +7,7 @@ instead of A: the weights ``W = X'A``, or with a kernel the scores ``K A``.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -15,6 +16,7 @@ import scipy.sparse as sp
 
 from cornerstep.core.types import FloatArray
 from cornerstep.multiclass.compiled.sweeps import CSR, DENSE, GRAM
+from cornerstep.multiclass.rounding import entry_sizes
 
 _DENSE = 8  # products with a sparse factor pay if it has this many times fewer entries
 _LARGE = 2**20  # entries; fewer fit into caches
@@ -241,6 +243,9 @@ class KernelExamples:
     ----------
     K : array of shape (n, n)
         Symmetric, positive semidefinite.
+    errors : function, optional
+        ``errors(amounts)``: what the rounding of its entries does to ``K a`` for
+        ``|a| = amounts``; by default they are what they are.
     """
 
     kernel = True
@@ -251,7 +256,10 @@ class KernelExamples:
     def use_double(self) -> None:
         """A kernel matrix is in float64 already."""
 
-    def __init__(self, K: FloatArray) -> None:
+    def __init__(
+        self, K: FloatArray, errors: Callable[[FloatArray], FloatArray] = np.zeros_like
+    ) -> None:
+        self._errors = errors
         self.data = np.ascontiguousarray(K, dtype=np.float64)
         self.n = self.size = self.data.shape[0]
         self.columns = np.arange(self.n)
@@ -278,8 +286,13 @@ class KernelExamples:
         return self.data[block]
 
     def absolute_sums(self, block: slice, weights: FloatArray) -> FloatArray:
-        """``sum_i weight_i |k(x_i, x_l)|`` over the examples of ``block``."""
-        return weights @ np.abs(self.data[block])
+        """``sum_i weight_i |k(x_i, x_l)|`` over the examples of ``block``.
+
+        Entries whose own rounding is more than that of a sum of products count as larger.
+        """
+        amounts = np.zeros(self.n)
+        amounts[block] = weights
+        return weights @ np.abs(self.data[block]) + entry_sizes(self._errors(amounts))
 
     def empty_image(self, n_classes: int) -> FloatArray:
         """The image of no coefficients."""

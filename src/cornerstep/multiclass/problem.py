@@ -168,7 +168,9 @@ class MulticlassProblem:
         if self.examples.kernel or off <= _COUNTS * abs(value - bound) or entries > _DOUBLED:
             return value, off
         losses, sizes = self._doubled_losses(image)
-        return losses + 0.5 * square, self.reach.of_doubled(most, square, sizes, self.constant)
+        doubled = self.reach.of_doubled(most, square, sizes, self.constant)
+        # envelopes are differences of large numbers: then the margins are not what is rounded
+        return (losses + 0.5 * square, doubled) if doubled < off else (value, off)
 
     def _doubled_losses(self, image: FloatArray) -> tuple[float, float]:
         """The losses from margins with twice the digits, and the size of what they sum up."""

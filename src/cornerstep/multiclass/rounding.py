@@ -99,6 +99,14 @@ class Reach(NamedTuple):
         return float(sum_error(terms, self.longest + _OTHERS + further)) * _UP
 
 
+def entry_sizes(errors: FloatArray) -> FloatArray:
+    """Entries of a kernel matrix so large that their rounding covers errors in a sum of n of them.
+
+    Twice: in the losses and in ``|W|²``.
+    """
+    return 2.0 * errors / gamma(errors.size)
+
+
 def check_size(reach: Reach) -> None:
     """Complain about numbers that float64 cannot work with: ``|W|²`` of a dual point overflows."""
     with np.errstate(over="ignore"):

@@ -25,7 +25,7 @@ from cornerstep.learning.verification import examples_of, require_rows
 from cornerstep.multiclass.examples import Examples
 from cornerstep.multiclass.losses import Loss
 from cornerstep.multiclass.parameters import given_loss
-from cornerstep.multiclass.rounding import Reach
+from cornerstep.multiclass.rounding import Reach, entry_sizes
 
 FEASIBLE = 1e-6  # by how much dual points may leave their domains
 _BLOCK = 2**21  # entries of a kernel matrix or of scores held at a time
@@ -260,8 +260,12 @@ def _kernel_product(
     kernel, constant = Kernel(*clf._kernel_fit), clf._constant_fit
     data = X[np.ix_(rows, rows)] if kernel.name == "precomputed" else X[rows]
     out, sums = np.empty((rows.size, right.shape[1])), np.zeros(rows.size)
+    largest = 0.0
     for block in _blocks(rows.size, rows.size):
-        part = np.asarray(kernel(data[block], data), dtype=np.float64) + constant
+        part = np.asarray(kernel(data[block], data), dtype=np.float64)
+        largest = max(largest, float(np.abs(part).max(initial=0.0)))
+        part = part + constant
         out[block] = part @ right
         sums += scales[block] @ np.abs(part)
+    sums += entry_sizes(kernel.errors(data, largest, scales))
     return out, sums
