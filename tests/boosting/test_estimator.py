@@ -591,8 +591,8 @@ def test_few_rows_that_contradict_each_other_end(seed, monkeypatch):
         assert len(calls) < 500
         return original(*arguments)
 
-    original = soft_margin_smoothed._near
-    monkeypatch.setattr(soft_margin_smoothed, "_near", near)
+    original = soft_margin_smoothed.add_tail
+    monkeypatch.setattr(soft_margin_smoothed, "add_tail", near)
     fitted = SoftMarginBoostingClassifier(nu=0.1, tol=0.01).fit(X, y)
     assert calls
     assert fitted.status_ is Status.SOLVED

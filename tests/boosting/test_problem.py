@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cornerstep.boosting.problem import SoftMargin
-from cornerstep.boosting.solvers import smoothed as soft_margin_smoothed
-from cornerstep.boosting.solvers.interior import Start
 from cornerstep.boosting.solvers.master import Master
+from cornerstep.boosting.solvers.smoothed import NewtonAscent, SmoothedSettings, solve_smoothed
+from cornerstep.boosting.solvers.solution import Start
 from support.soft_margins import lp_optimum
 
 
@@ -182,7 +182,7 @@ def test_smoothed_master_comes_as_near_as_its_smoothing(target, weighted):
         start = np.ones(k)
         if solution is not None:
             start = np.append(solution.weights, np.zeros(20))
-        solution = soft_margin_smoothed.solve_smoothed(problem, margins[:k], start, target)
+        solution = solve_smoothed(problem, margins[:k], start, target)
         assert solution is not None
         d = solution.distribution
         np.testing.assert_allclose(solution.image, solution.weights @ margins[:k], atol=1e-12)
@@ -198,16 +198,16 @@ def test_smoothed_master_comes_as_near_as_its_smoothing(target, weighted):
     assert solution.edges.max() >= optimum - 1e-9
 
 
-def test_smoothed_master_may_converge_at_its_last_step(monkeypatch):
+def test_smoothed_master_may_converge_at_its_last_step():
     rng = np.random.default_rng(3)
     margins = np.sign(rng.normal(size=(30, 400)) + 0.2)
     problem = SoftMargin(np.ones(400), 40.0, 0.01)
 
     def converges(max_steps):
-        monkeypatch.setattr(soft_margin_smoothed, "_MAX_STEPS", max_steps)
-        climb = soft_margin_smoothed._Climb(problem, margins, 0.02, 0.05, np.full(30, 1 / 30))
-        converged = climb.run(0.01)
-        assert converged == (climb.edges.max() - climb.w @ climb.edges <= 0.01)
+        settings = SmoothedSettings(max_steps=max_steps)
+        ascent = NewtonAscent(problem, margins, 0.02, 0.05, np.full(30, 1 / 30), settings)
+        converged = ascent.run(0.01)
+        assert converged == (ascent.edges.max() - ascent.w @ ascent.edges <= 0.01)
         return converged
 
     found = [converges(k) for k in range(1, 11)]
@@ -215,16 +215,14 @@ def test_smoothed_master_may_converge_at_its_last_step(monkeypatch):
     assert not found[0]
 
 
-def test_curvature_of_the_smoothed_master(monkeypatch):
+def test_curvature_of_the_smoothed_master():
     """``-A'' dw`` is how the edges change, by finite differences; no cap binds here."""
-    monkeypatch.setattr(soft_margin_smoothed, "_MATTER", 0.0)
-    monkeypatch.setattr(soft_margin_smoothed, "_ENOUGH", 1000)
+    settings = SmoothedSettings(least_curvature=0.0, examples_per_hypothesis=1000)
     rng = np.random.default_rng(7)
     margins = np.sign(rng.normal(size=(5, 200)) + 0.2)
     problem = SoftMargin(rng.uniform(0.5, 2.0, 200), 20.0, 0.1)
     w = rng.dirichlet(np.ones(5))
-    climb = soft_margin_smoothed._Climb(problem, margins, 3.0, 0.1, w)
-    hessian = climb._hessian()
+    hessian = NewtonAscent(problem, margins, 3.0, 0.1, w, settings).hessian()
     for j in range(5):
         up, down = w + 1e-6 * np.eye(5)[j], w - 1e-6 * np.eye(5)[j]
         edges = [margins @ problem.smoothed(v @ margins, 1 / 3.0)[1] for v in (up, down)]

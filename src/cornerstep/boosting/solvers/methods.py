@@ -26,9 +26,9 @@ import numpy as np
 from cornerstep.boosting.learners.trees import Answer, WeakLearner
 from cornerstep.boosting.long_work import SearchExpiredError, never
 from cornerstep.boosting.problem import Smoothed, SoftMargin
-from cornerstep.boosting.solvers.interior import MasterSolution, Start
-from cornerstep.boosting.solvers.master import Master, Secondary
+from cornerstep.boosting.solvers.master import Master
 from cornerstep.boosting.solvers.pool import Ensemble, MarginRay, Pool, ShortStep, checked_weights
+from cornerstep.boosting.solvers.solution import MasterSolution, Start
 from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.core.vectors import SparseVector
 from cornerstep.data.reductions import moved_note
@@ -39,6 +39,7 @@ from cornerstep.optimiser.steps import Exact, OpenLoop
 METHODS = ("lpboost", "erlpboost", "cerlpboost", "mlpboost")
 STEPS = ("short", "open-loop", "line-search", "pairwise", "blended-pairwise")
 SECONDARIES = ("lp", "entropic")
+Secondary = Callable[[FloatArray, SoftMargin], FloatArray]
 
 _ADDED = 40  # hypotheses taken from one answer
 _ACCURACY = 0.2  # of the gap: how well MLPBoost's master is solved

@@ -9,6 +9,7 @@ import numpy as np
 
 from cornerstep.boosting.long_work import in_parts
 from cornerstep.boosting.problem import SoftMargin
+from cornerstep.boosting.solvers.solution import edges_of
 from cornerstep.core.types import FloatArray, IntArray
 
 
@@ -70,7 +71,7 @@ class Pool:
 
     def edges(self, distribution: FloatArray) -> FloatArray:
         """``A'd``."""
-        return (self.margins @ distribution.astype(self._rows.dtype)).astype(np.float64)
+        return edges_of(self.margins, distribution)
 
     def row(self, number: int) -> FloatArray:
         """The margins of a hypothesis at hand."""
