@@ -23,8 +23,10 @@ from cornerstep.boosting.learners import trees as weak_learners
 from cornerstep.boosting.learners.trees import FiniteLearner
 from cornerstep.boosting.problem import SoftMargin
 from cornerstep.boosting.solvers import smoothed as soft_margin_smoothed
+from cornerstep.boosting.solvers.frank_wolfe import STEPS
 from cornerstep.boosting.solvers.master import Master
-from cornerstep.boosting.solvers.methods import METHODS, STEPS, BoostingSolver
+from cornerstep.boosting.solvers.methods import METHODS
+from cornerstep.boosting.solvers.solver import BoostingSolver
 from cornerstep.boosting.training import tree_learner
 from cornerstep.optimiser.loop import Stopping, run
 from support.soft_margins import lp_optimum

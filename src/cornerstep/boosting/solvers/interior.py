@@ -71,7 +71,7 @@ class InteriorSettings:
         Mehrotra takes 3, which centres less; 2 keeps d more central.  Not measured apart.
     negligible_single, negligible_double : float
         Share of the largest Newton weight below which an example is left out of the Newton matrix,
-        by the precision of the matrix: what is left out is about its rounding.
+        by the precision of the matrix, with whose rounding it competes.  Not measured apart.
     few : float
         Share of the examples below which the columns of those that count are gathered; above it the
         copy costs more than the products it saves.  Not measured apart.
