@@ -59,7 +59,7 @@ class Corrections:
         there = pool.numbers[at] == numbers
         last[at[there]] = weights[there]
         enough = last.sum() > settings.warm_weight
-        return Start(last, max(gap, 2.0 * target)) if enough else None
+        return Start(last, max(gap, settings.warm_gap * target)) if enough else None
 
     def drop_idle(self, solution: MasterSolution) -> None:
         """Drop hypotheses that stay useless, but only as the gap shrinks: no cycles."""

@@ -124,7 +124,7 @@ class ERLPBoost(LPBoost):
 
 
 class CERLPBoost(Method):
-    """A Frank-Wolfe step on g per round."""
+    """Corrective ERLPBoost: a Frank-Wolfe step on g per round."""
 
     name = "cerlpboost"
 

@@ -71,6 +71,9 @@ class MethodSettings:
         last weights would be no good start.  Not measured apart.
     warm_weight : float
         Of the last weights, that must still be at hand for them to be a start.  Not measured apart.
+    warm_gap : float
+        Unit: the master's target.  The gap at such a start is taken to be this at least: a smaller
+        one would put it too close to the boundary.  Not measured apart.
     sure : float
         Share of the gap that the estimated bound must promise to leave at most, for a complete
         search to follow.  A smaller share saves searches, a larger one keeps the bound closer to
@@ -99,6 +102,7 @@ class MethodSettings:
     raised_drop_gap: float = 1.02
     warm_target: float = 0.05
     warm_weight: float = 0.5
+    warm_gap: float = 2.0
     sure: float = 0.85
     stage_ratio: float = 1.01
     closing_sorts: float = 8.0

@@ -109,6 +109,9 @@ class SmoothedSettings:
         matrix of rank k; the more, the closer to the true one.  Not measured apart.
     back_off : float
         Share of the way to the boundary that a step goes.  Not measured apart.
+    centring_power : int
+        The corrector aims at the mean product times this power of the share that the predictor
+        leaves of it, as in the interior point method.  Not measured apart.
     """
 
     max_steps: int = 10
@@ -125,6 +128,7 @@ class SmoothedSettings:
     least_curvature: float = 0.03
     examples_per_hypothesis: int = 8
     back_off: float = 0.95
+    centring_power: int = 2
 
 
 def solve_smoothed(
@@ -307,7 +311,7 @@ class NewtonAscent:
         dw, ds = direction(first, 0.0)
         now = float(s @ w) / k
         ahead = float((s + _step_size(s, ds) * ds) @ (w + _step_size(w, dw) * dw)) / k
-        centre = max(now * (ahead / now) ** 2, self.mu)
+        centre = max(now * (ahead / now) ** self.settings.centring_power, self.mu)
         product = centre - dw * ds
         dw, ds = direction(_solve(factor, self.edges + product / w), product)
         if self._go(dw, centre, expired):
