@@ -22,8 +22,10 @@ from cornerstep.boosting.learners import trees as weak_learners
 from cornerstep.boosting.learners.trees import FiniteLearner
 from cornerstep.boosting.problem import SoftMargin
 from cornerstep.boosting.solvers import smoothed as soft_margin_smoothed
+from cornerstep.boosting.solvers.frank_wolfe import STEPS
 from cornerstep.boosting.solvers.master import Master
-from cornerstep.boosting.solvers.methods import METHODS, STEPS, BoostingSolver
+from cornerstep.boosting.solvers.methods import METHODS
+from cornerstep.boosting.solvers.solver import BoostingSolver
 from cornerstep.boosting.training import tree_learner
 from cornerstep.optimiser.loop import Stopping, run
 from support.soft_margins import lp_optimum
@@ -592,8 +594,8 @@ def test_few_rows_that_contradict_each_other_end(seed, monkeypatch):
         assert len(calls) < 500
         return original(*arguments)
 
-    original = soft_margin_smoothed._near
-    monkeypatch.setattr(soft_margin_smoothed, "_near", near)
+    original = soft_margin_smoothed.add_tail
+    monkeypatch.setattr(soft_margin_smoothed, "add_tail", near)
     fitted = SoftMarginBoostingClassifier(nu=0.1, atol=0.01).fit(X, y)
     assert calls
     assert fitted.status_ is Status.SOLVED

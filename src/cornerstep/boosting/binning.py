@@ -78,7 +78,7 @@ class Binning:
             self._thresholds[g, : self.cuts[f].size] = self.cuts[f]
 
     def transform(self, X: FloatArray, expired: Callable[[], bool] = never) -> npt.NDArray[Any]:
-        """The bins, one row an example, features in the order of ``features``."""
+        """The bins, one row per example, features in the order of ``features``."""
         bins = np.empty(X.shape, dtype=np.uint16)
         for g, f in enumerate(self.features):
             if expired():

@@ -126,7 +126,7 @@ class SoftMarginBoostingClassifier(TrainedEnsemble, ClassifierMixin, CertifiedEs
     >>> from sklearn.datasets import load_breast_cancer
     >>> from cornerstep import SoftMarginBoostingClassifier
     >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> clf = SoftMarginBoostingClassifier(nu=0.2, tol=0.05).fit(X, y)
+    >>> clf = SoftMarginBoostingClassifier(nu=0.2, atol=0.05).fit(X, y)
     >>> clf.status_.value, clf.gap_ <= 0.05, clf.bound_is_exact_
     ('solved', True, True)
     """

@@ -1,10 +1,17 @@
-"""Long work in parts: between them it asks whether the time is up."""
+"""Long work in parts: between two of them it asks whether the time is up.
+
+Whoever does long work (a search, a master, the evaluation of hypotheses) goes through
+:func:`in_parts` and asks a function ``expired`` before each part; when it says so, the work is
+given up by a :class:`SearchExpiredError`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-_AT_ONCE = 1 << 20  # numbers in a part: quick to go through, and no large temporary arrays
+# Numbers per part.  Fewer answer a time limit or Ctrl-C sooner and need smaller temporary arrays;
+# more ask less often.  A part of this size takes milliseconds.  Not measured apart.
+_AT_ONCE = 1 << 20
 
 
 class SearchExpiredError(Exception):
@@ -17,7 +24,10 @@ def never() -> bool:
 
 
 def in_parts(count: int, size: int = 1) -> Iterator[slice]:
-    """``count`` things of a size, a few at a time."""
+    """Slices of ``range(count)`` in order, for items of ``size`` numbers each.
+
+    A part is one item at least, and beyond that at most a million numbers.
+    """
     step = max(_AT_ONCE // max(size, 1), 1)
     for first in range(0, count, step):
         yield slice(first, min(first + step, count))

@@ -9,7 +9,8 @@ import numpy as np
 from sklearn.base import is_regressor
 from sklearn.utils.validation import has_fit_parameter
 
-from cornerstep.boosting.solvers.methods import METHODS, SECONDARIES, STEPS
+from cornerstep.boosting.solvers.frank_wolfe import STEPS
+from cornerstep.boosting.solvers.methods import METHODS, SECONDARIES
 from cornerstep.core.types import FloatArray
 from cornerstep.learning.parameters import check_stopping
 

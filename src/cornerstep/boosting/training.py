@@ -22,7 +22,7 @@ from cornerstep.boosting.learners.trees import (
 )
 from cornerstep.boosting.long_work import SearchExpiredError, never
 from cornerstep.boosting.problem import SoftMargin
-from cornerstep.boosting.solvers.methods import BoostingSolver
+from cornerstep.boosting.solvers.solver import BoostingSolver
 from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.learning.certificates import MachineProof
 from cornerstep.optimiser.loop import Callback, Stopping, run

@@ -56,7 +56,7 @@ class Kernel:
             inner product is assumed.
         amounts : array of shape (n,)
         """
-        if self.name == "precomputed":
+        if self.name == "precomputed" or not amounts.size:
             return np.zeros(amounts.size)
         if callable(self.name):
             entries = (X.shape[1] + 6) * UNIT * largest

@@ -11,7 +11,7 @@ from cornerstep import MulticlassSVC, SoftMarginBoostingClassifier
 from cornerstep.boosting.binning import Binning
 from cornerstep.boosting.compiled import sweeps as kernels
 from cornerstep.boosting.learners.trees import TreeLearner
-from cornerstep.boosting.solvers.methods import BoostingSolver
+from cornerstep.boosting.solvers.solver import BoostingSolver
 from cornerstep.multiclass.solvers.envelope import EnvelopeDescent
 from support.clusters import chunked, cluster, kill_a_worker, quiet
 

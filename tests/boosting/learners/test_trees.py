@@ -2,7 +2,6 @@
 
 from itertools import product
 
-import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,7 +11,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from cornerstep.boosting.binning import Binning
 from cornerstep.boosting.compiled import sweeps as kernels
-from cornerstep.boosting.compiled.lanes import LANES, largest_sums
+from cornerstep.boosting.compiled.lanes import LANES
 from cornerstep.boosting.learners.classifiers import ClassifierLearner
 from cornerstep.boosting.learners.trees import (
     FiniteLearner,
@@ -133,25 +132,6 @@ def test_cells_are_the_places_of_bins(n_slots):
         found = beyond[g // LANES, :, g % LANES]
         np.testing.assert_allclose(found, signed.sum() / 2 - np.cumsum(table), atol=1e-12)
     assert not beyond[1, :, 11 - LANES :].any()
-
-
-@numba.njit
-def run_largest_sums(table, others, n_rows, start, out):
-    for block in range(table.shape[0]):
-        largest_sums(table, others, block, n_rows, start, out)
-
-
-@pytest.mark.parametrize("kind", [np.float32, np.float64])
-@pytest.mark.parametrize("n_rows", [0, 1, 7])
-def test_largest_sums(kind, n_rows):
-    rng = np.random.default_rng(n_rows)
-    table, others = rng.normal(size=(2, 3, 7, LANES)).astype(kind)
-    out = np.empty((2, 3, LANES), dtype=kind)
-    run_largest_sums(table, others, n_rows, -0.3, out)
-    sums = np.cumsum(table[:, :n_rows], axis=1, dtype=np.float64) - 0.3
-    both = abs(sums), abs(sums + others[:, :n_rows])
-    expected = [part.max(axis=1, initial=0.0) for part in both]
-    np.testing.assert_allclose(out, expected, rtol=1e-5 if kind is np.float32 else 1e-13)
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -1,26 +1,54 @@
 """Running sums of eight columns side by side, in vector registers.
 
-The compiler turns loops over neighbouring columns into vector instructions, but keeps what it
-gathers over the rows in memory: that costs several times the sums themselves.
+This is the one kernel of the package that is not a plain compiled function.  The compiler turns
+loops over neighbouring columns into vector instructions, but keeps what it gathers over the rows in
+memory: on 255 bins of 24 features the plain loop takes 8.2 microseconds, this one 1.5 to 1.7, and
+a search for depth-2 trees does that for every threshold of a root that it tries.  So the vector
+instructions are written down, in the language of the compiler's back end (LLVM).
+
+:func:`plain_largest_sums` is the same in Python: what the instructions mean, what a test compares
+them with, and what runs where the compiler is switched off (``NUMBA_DISABLE_JIT=1``).
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
-from numba.core import cgutils, types
+from numba.core import cgutils, config, types
 from numba.extending import intrinsic
 
 LANES = 8
 
 
-def _largest_sums(typing, table, others, block, n_rows, start, out):
+def plain_largest_sums(
+    table: Any, others: Any, block: int, n_rows: int, start: float, out: Any
+) -> None:
     """``out[0, block] = max_b |P_b|`` and ``out[1, block] = max_b |P_b + others[block, b]|``.
 
-    ``P_b = start + table[block, 0] + ... + table[block, b]`` for b < ``n_rows``, lane by lane.  The
-    arrays have shapes (n_blocks, rows, LANES) and (2, n_blocks, LANES), and the same dtype.
+    ``P_b = start + table[block, 0] + ... + table[block, b]`` for b < ``n_rows``, lane by lane.
+
+    Parameters
+    ----------
+    table, others : arrays of shape (n_blocks, rows, LANES)
+    block : int
+    n_rows : int
+    start : float
+        Of the dtype of the table.
+    out : array of shape (2, n_blocks, LANES)
+        Of the same dtype as well.
     """
+    sums = np.full(LANES, start, table.dtype)
+    out[:, block] = 0.0
+    for b in range(n_rows):
+        sums += table[block, b]
+        out[0, block] = np.maximum(out[0, block], abs(sums))
+        out[1, block] = np.maximum(out[1, block], abs(sums + others[block, b]))
+
+
+def _largest_sums(typing, table, others, block, n_rows, start, out):
+    """:func:`plain_largest_sums`, as instructions."""
 
     def build(context, builder, signature, arguments):
         table, others, out = (
@@ -68,4 +96,5 @@ def _largest_sums(typing, table, others, block, n_rows, start, out):
     return types.void(table, others, types.intp, types.intp, table.dtype, out), build
 
 
-largest_sums: Any = intrinsic(_largest_sums)
+_is_off = config.DISABLE_JIT  # type: ignore[attr-defined]  # set when the module is loaded
+largest_sums: Any = plain_largest_sums if _is_off else intrinsic(_largest_sums)

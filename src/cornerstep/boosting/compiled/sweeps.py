@@ -10,7 +10,7 @@ Moving examples of total ``|u|`` M changes the best value of a root's threshold 
 some thresholds of every root are tried first, and between two of them only those that could beat
 the best tree of all roots: the answer stays exact.
 
-Bins are ``uint16``, one row an example, features in the order of falling numbers of bins.  The
+Bins are ``uint16``, one row per example, features in the order of falling numbers of bins.  The
 histograms of a depth-2 search have shape (n_blocks, bins, LANES), a lane for each of the features
 ``LANES j .. LANES j + LANES - 1`` of block j; ``cells[i, g]`` is the place of an example's bin in
 them, see :func:`cells_of`.
@@ -308,7 +308,7 @@ def propose_trees(
 def finish_trees(columns, n_bins, signed, nodes, leaves):
     """Set the children's thresholds in ``nodes`` and the ``leaves`` to the best; answer the edges.
 
-    ``columns`` has a row a feature.
+    ``columns`` has one row per feature.
     """
     edges = np.zeros(nodes.shape[0])
     table = np.empty((2, n_bins.max()))

@@ -11,7 +11,7 @@ from cornerstep.core.compiling import njit
 def evaluate(columns, features, thresholds, leaves, out):
     """``out[k, i]``: the leaf of tree k that example i falls into; ``x <= threshold`` goes left.
 
-    ``columns`` has a row a feature.
+    ``columns`` has one row per feature.
     """
     n_nodes = features.shape[1]
     for k in range(features.shape[0]):

@@ -4,7 +4,7 @@ Rows and their bins stay on the workers.  A search sends each chunk its part of 
 brings back one sum: for stumps the histogram of every feature, for trees of depth 2 the histograms
 of every feature within every bin of every root, ``(F B)²`` numbers, from which the best tree for
 each root follows without a further look at the rows.  A second round evaluates the trees found; its
-answers, a byte an example and tree, are all that the client sees of the examples, beside their
+answers, a byte per example and tree, are all that the client sees of the examples, beside their
 labels and weights: the masters of boosting work on such vectors.
 
 Workers keep nothing that cannot be made again from the rows: one that dies costs time.
@@ -79,7 +79,7 @@ class SpreadColumns:
         return np.split(vector, self.ends[:-1])
 
     def evaluate(self, hypotheses: Sequence[Any]) -> FloatArray:
-        """``h(x_i)``, one row a tree; leaves must be small whole numbers."""
+        """``h(x_i)``, one row per tree; leaves must be small whole numbers."""
 
         def ask() -> Any:
             submit = self.client.submit
@@ -93,7 +93,7 @@ class SpreadColumns:
     def leaf_sums(
         self, features: IntArray, thresholds: FloatArray, signed: FloatArray
     ) -> FloatArray:
-        """The sums of ``signed`` over the examples in each leaf, one row a tree."""
+        """The sums of ``signed`` over the examples in each leaf, one row per tree."""
         parts = self.parts(signed)
 
         def ask() -> Any:

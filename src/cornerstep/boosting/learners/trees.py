@@ -7,8 +7,7 @@ margins ``y_i h(x_i)``.  It may answer several: the search for one often finds o
 - :class:`TreeLearner`: the largest edge over all stumps or depth-2 trees on binned features; deeper
   trees put the best depth-2 trees below its leaves.
 - :class:`~cornerstep.boosting.learners.classifiers.ClassifierLearner`: any classifier of
-scikit-learn
-  that takes ``sample_weight``.
+  scikit-learn that takes ``sample_weight``.
 - :class:`FiniteLearner`: a given list of hypotheses.
 
 References
@@ -71,14 +70,14 @@ class WeakLearner(Protocol):
         """An ensemble to start from, as one of this learner's hypotheses; None: it has no such."""
 
     def margins(self, hypotheses: Sequence[Any]) -> FloatArray:
-        """``y_i h(x_i)`` recomputed from the data, one row a hypothesis."""
+        """``y_i h(x_i)`` recomputed from the data, one row per hypothesis."""
 
     def image(self, hypotheses: Sequence[Any], weights: FloatArray) -> FloatArray:
         """``sum_j w_j y_i h_j(x_i)`` recomputed from the data."""
 
 
 def evaluate(hypotheses: Sequence[Any], X: Any) -> FloatArray:
-    """``h(x_i)``, one row a hypothesis: trees, or objects that answer ``values(X)``."""
+    """``h(x_i)``, one row per hypothesis: trees, or objects that answer ``values(X)``."""
     if not isinstance(X, np.ndarray):  # on a cluster
         found: FloatArray = X.evaluate(hypotheses)
         return found
@@ -97,7 +96,7 @@ def combine(hypotheses: Sequence[Any], weights: FloatArray, X: Any) -> FloatArra
 
 
 def leaf_sums(features: IntArray, thresholds: FloatArray, X: Any, signed: FloatArray) -> FloatArray:
-    """The sums of ``signed`` over the examples in each leaf, one row a tree of the same depth."""
+    """The sums of ``signed`` over the examples in each leaf, one row per tree of the same depth."""
     if not isinstance(X, np.ndarray):  # on a cluster
         found: FloatArray = X.leaf_sums(features, thresholds, signed)
         return found
@@ -325,7 +324,7 @@ class FiniteLearner:
     Parameters
     ----------
     matrix : array of shape (n, m)
-        ``y_i h_j(x_i)`` in [-1, 1], one row a hypothesis.
+        ``y_i h_j(x_i)`` in [-1, 1], one row per hypothesis.
     hypotheses : sequence, optional
         What to answer for the rows; by default their numbers.
     n_answers : int, default=1

@@ -1,8 +1,41 @@
-"""Newton steps for the master: the program over some examples, and a point inside its constraints.
+"""The master by a primal-dual interior point method: the program over some of the examples.
 
-``min over d and gamma of  gamma + tau sum_i d_i ln(d_i / p_i)   s.t.  (A'd)_j + b_j <= gamma,
-0 <= d_i <= c_i, sum d = mass``; the other examples keep their d, which gives the b_j.  The
-multipliers of the edges are the weights w.  A step solves with ``A diag(.) A' + diag(.)``.
+The problem, over the examples of a :class:`~cornerstep.boosting.solvers.restriction.Restriction`
+(the others keep their d, which adds the constants ``b_j`` to the edges):
+
+``min over d and gamma of  gamma + tau sum_i d_i ln(d_i / p_i)``
+``s.t.  (A'd)_j + b_j + s_j = gamma,  s_j >= 0``        multipliers ``w_j``: the weights
+``      sum d = mass``                                  multiplier ``level``: the threshold
+``      0 <= d_i <= c_i``                               multipliers ``l_i`` and ``u_i``
+
+The conditions of Karush, Kuhn and Tucker, with ``z = A w`` and the complementary products at mu > 0
+instead of 0, which is the central path:
+
+1. ``level - z_i - u_i + l_i - tau (ln(d_i / p_i) + 1) = 0``
+2. ``sum w = 1``
+3. ``gamma - (A'd)_j - b_j - s_j = 0``
+4. ``sum d = mass``
+5. ``d_i l_i = mu``,  ``(c_i - d_i) u_i = mu``,  ``s_j w_j = mu``
+
+The algorithm, Mehrotra's predictor-corrector method, from a strictly interior point
+(:meth:`InteriorPoint.start`, or :meth:`InteriorPoint.near` known weights):
+
+1. Factorise the Newton matrix (:class:`_NewtonSystem` has the elimination).
+2. Predictor: Newton's direction for mu = 0, and how far it can go.
+3. The mean product it would reach tells mu: the less it reaches, the more is centred.
+4. Corrector: Newton's direction for that mu, with the predictor's second-order terms, from the same
+   factorisation.
+5. Step nearly to the boundary, d, s and gamma by one length, the multipliers by another.  Both by
+   the shorter one with entropy: condition 1 is then not linear in d.
+
+A step costs one product ``A' diag(.) A`` over the hypotheses; the examples enter linearly.  The
+caller ends at a target gap, see :mod:`cornerstep.boosting.solvers.master`.
+
+References
+----------
+.. [1] S. Mehrotra. On the implementation of a primal-dual interior point method. SIAM Journal on
+   Optimization 2(4), 1992.
+.. [2] S. J. Wright. Primal-Dual Interior-Point Methods. SIAM, 1997. Chapter 10.
 """
 
 from __future__ import annotations
@@ -16,117 +49,95 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from cornerstep.boosting.long_work import in_parts, never
-from cornerstep.boosting.problem import SoftMargin
-from cornerstep.core.types import FloatArray, IntArray
+from cornerstep.boosting.solvers.restriction import Restriction
+from cornerstep.boosting.solvers.solution import Start
+from cornerstep.core.types import FloatArray
 
-_SPREAD = 0.1  # of the weights, over all hypotheses at a good start
-_SLACK = 0.3  # of the gap: the least slack there
-# share of the largest Newton weight below which an example is left out of A D A'
-_NEGLIGIBLE = {np.dtype(np.float32): 1e-5, np.dtype(np.float64): 1e-13}
-_BACK_OFF = 0.99  # of the way to the boundary
+_LEAST_STEP = 1e-8  # shorter ones are rounding: there is no way on
+_BISECTIONS = 40  # of an interval of length at most 4: to 4e-12
 
 
-class Start(NamedTuple):
-    """Weights of the last solution, 0 for hypotheses that came since; the gap they seem to have."""
+@dataclass(frozen=True)
+class InteriorSettings:
+    """The numbers of the interior point method.
 
-    weights: FloatArray
-    gap: float
-
-
-class MasterSolution(NamedTuple):
-    """Weights and distribution with ``rho(w) <= optimum over the hypotheses <= max edge(d)``."""
-
-    weights: FloatArray
-    image: FloatArray  # A w
-    soft_margin: float
-    distribution: FloatArray
-    edge: float  # of the hypotheses with weight, up to the gap
-    edges: FloatArray  # A'd
-
-
-def threshold(problem: SoftMargin, z: FloatArray) -> float:
-    """The margin that parts the worst examples, which share ``nu``, from the harmless ones."""
-    order = np.argsort(z)
-    k = int(np.searchsorted(np.cumsum(problem.caps[order]), 1.0 - 1e-12))
-    return float(z[order[min(k, z.size - 1)]])
-
-
-class Restriction:
-    """The program over the examples ``rows``; the others keep d at its cap or at 0.
-
-    ``last``: the margins of the last solution, which say who is where.
+    Attributes
+    ----------
+    back_off : float
+        Share of the way to the boundary that a step goes.  Closer saves steps until one sticks
+        there.  The usual choice [1]_; not measured apart.
+    centring_power : int
+        mu is the mean product times this power of the share that the predictor leaves of it.
+        Mehrotra takes 3, which centres less; 2 keeps d more central.  Not measured apart.
+    negligible_single, negligible_double : float
+        Share of the largest Newton weight below which an example is left out of the Newton matrix,
+        by the precision of the matrix, with whose rounding it competes.  Not measured apart.
+    few : float
+        Share of the examples below which the columns of those that count are gathered; above it the
+        copy costs more than the products it saves.  Not measured apart.
+    part_factor : int
+        A part of the Newton matrix, between two questions whether the time is up, is by this factor
+        smaller than other long work: BLAS takes its time on a busy machine.
+    first_mu : float
+        Unit: ``1 / n``.  mu at :meth:`InteriorPoint.start`.  Not measured apart.
+    first_slack : float
+        The least slack of the edges there, in units of margins.  Not measured apart.
+    spread : float
+        Share of the weights that :meth:`InteriorPoint.near` gives to all hypotheses alike: 0 would
+        be on the boundary.  Not measured apart.
+    slack : float
+        Unit: the gap at the start.  The least slack of the edges there.  Not measured apart.
+    mu_factor : float
+        Unit: the gap at the start, per complementary product.  mu there.  Not measured apart.
     """
 
-    def __init__(
-        self,
-        problem: SoftMargin,
-        margins: FloatArray,
-        rows: IntArray | None,
-        last: FloatArray | None,
-        dtype: Any,
-    ) -> None:
-        self.problem, self.rows = problem, rows
-        self.mass, self.caps, self.prior = 1.0, problem.caps, problem.prior
-        self.fixed_edges = np.zeros(len(margins))
-        self._rest = np.empty(0)
-        if rows is not None:
-            assert last is not None
-            capped = last < threshold(problem, last)
-            capped[rows] = False
-            self._rest = np.where(capped, problem.caps, 0.0)
-            self.fixed_edges = margins @ self._rest.astype(margins.dtype)
-            self.mass = 1.0 - float(self._rest.sum())
-            self.caps, self.prior = self.caps[rows], self.prior[rows]
-            margins = margins[:, rows]
-        self.matrix = margins.astype(dtype, copy=False)
+    back_off: float = 0.99
+    centring_power: int = 2
+    negligible_single: float = 1e-5
+    negligible_double: float = 1e-13
+    few: float = 0.7
+    part_factor: int = 8
+    first_mu: float = 0.05
+    first_slack: float = 1e-4
+    spread: float = 0.1
+    slack: float = 0.3
+    mu_factor: float = 2.0
 
-    def whole(self, d: FloatArray) -> FloatArray:
-        """D over all examples."""
-        if self.rows is None:
-            return d
-        d_all = self._rest.copy()
-        d_all[self.rows] = d
-        return d_all
 
-    def edges(self, v: FloatArray) -> FloatArray:
-        """``A v`` for v over the examples."""
-        return (self.matrix @ v.astype(self.matrix.dtype)).astype(np.float64)
+class _Change(NamedTuple):
+    """A direction, by the variables of :class:`InteriorPoint`."""
 
-    def combine(self, v: FloatArray) -> FloatArray:
-        """``A'v`` for v over the hypotheses."""
-        return (v.astype(self.matrix.dtype) @ self.matrix).astype(np.float64)
-
-    def gap(self, state: State, tau: float) -> float:
-        """The duality gap at a state, as far as these examples tell."""
-        scale = state.w.sum()
-        z = state.z / scale
-        lower = float(state.w @ self.fixed_edges) / scale
-        upper = float(state.edges.max())
-        if tau:
-            upper += tau * float(state.d @ np.log(state.d / self.prior))
-            lower += self._smoothed(z, tau)
-        else:
-            order = np.argsort(z)
-            taken = np.minimum(np.cumsum(self.caps[order]), self.mass)
-            lower += float(np.diff(taken, prepend=0.0) @ z[order])
-        return upper - lower
-
-    def _smoothed(self, z: FloatArray, tau: float) -> float:
-        """``min d'z + tau sum d ln(d/p)`` over these examples' part of P_nu."""
-        share = float(self.prior.sum())
-        ratio = self.problem.ratio * share / self.mass
-        if ratio <= 1:
-            d = self.caps
-            return float(d @ z) + tau * self.mass * math.log(self.problem.ratio)
-        part = SoftMargin(self.prior / share, 1.0 / ratio, self.problem.eps)
-        value, _ = part.smoothed(z, 1.0 / tau)
-        return self.mass * (value + tau * math.log(self.mass / share))
+    d: FloatArray
+    w: FloatArray
+    slack: FloatArray
+    at_zero: FloatArray
+    at_cap: FloatArray
+    level: float
+    gamma: float
 
 
 @dataclass
-class State:
-    """A strictly interior point: d, w, the slacks of the edges, the multipliers of the bounds."""
+class InteriorPoint:
+    """A strictly interior point of the program, and Newton steps from it.
 
+    Attributes
+    ----------
+    part : Restriction
+        The program.
+    tau : float
+        The factor of the entropy, which may be 0.
+    settings : InteriorSettings
+    d, w, slack, gamma, level
+        As in the problem above; ``slack`` is s.
+    at_zero, at_cap : arrays of shape (n,)
+        The multipliers l and u.
+    z, edges : arrays of shape (n,) and (k,)
+        ``A w`` and ``A'd + b``.
+    """
+
+    part: Restriction
+    tau: float
+    settings: InteriorSettings
     d: FloatArray
     w: FloatArray
     slack: FloatArray
@@ -138,30 +149,30 @@ class State:
     edges: FloatArray
 
     @classmethod
-    def start(cls, part: Restriction) -> State:
+    def start(cls, part: Restriction, tau: float, settings: InteriorSettings) -> InteriorPoint:
         """Equal weights, and d in proportion to the caps."""
         k = len(part.matrix)
         d = part.caps * (part.mass / part.caps.sum())
         w = np.full(k, 1.0 / k)
-        z, edges = part.combine(w), part.edges(d) + part.fixed_edges
-        mu = 0.05 / d.size
-        gamma = float(edges.max()) + max(mu * k, 1e-4)
-        room = part.caps - d
-        return cls(d, w, gamma - edges, gamma, mu / d, mu / room, float(np.median(z)), z, edges)
+        z, edges = part.image(w), part.edges(d) + part.fixed_edges
+        mu = settings.first_mu / d.size
+        gamma = float(edges.max()) + max(mu * k, settings.first_slack)
+        slack, room, level = gamma - edges, part.caps - d, float(np.median(z))
+        return cls(part, tau, settings, d, w, slack, gamma, mu / d, mu / room, level, z, edges)
 
     @classmethod
-    def near(cls, part: Restriction, start: Start) -> State:
+    def near(cls, part: Restriction, settings: InteriorSettings, start: Start) -> InteriorPoint:
         """The given weights, spread a little, and the point of the central path for d there.
 
-        ``z_i - level = mu/d_i - mu/(c_i - d_i)``, with the level that makes d sum up.
+        Without entropy.  Conditions 1 and 5 give ``z_i - level = mu / d_i - mu / (c_i - d_i)``; the
+        level is the one for which d sums up to the mass, by bisection.
         """
         k, n = part.matrix.shape
-        w = (1.0 - _SPREAD) * start.weights / start.weights.sum() + _SPREAD / k
-        z = part.combine(w)
-        mu = 2.0 * start.gap / (2 * n + k)
+        w = (1.0 - settings.spread) * start.weights / start.weights.sum() + settings.spread / k
+        z = part.image(w)
+        mu = settings.mu_factor * start.gap / (2 * n + k)
         low, high = float(z.min()) - 1.0, float(z.max()) + 1.0
-        share = room = np.empty(0)
-        for _ in range(40):
+        for _ in range(_BISECTIONS):
             level = 0.5 * (low + high)
             rise = (z - level) * part.caps
             root = np.sqrt(rise * rise + 4.0 * mu * mu) + 2.0 * mu
@@ -173,98 +184,142 @@ class State:
         room = 2.0 * mu / (root - rise)
         d = share * part.caps
         edges = part.edges(d) + part.fixed_edges
-        gamma = float(edges.max()) + _SLACK * start.gap
+        gamma = float(edges.max()) + settings.slack * start.gap
         at_cap = mu / (room * part.caps)
-        return cls(d, w, gamma - edges, gamma, mu / d, at_cap, level, z, edges)
+        return cls(part, 0.0, settings, d, w, gamma - edges, gamma, mu / d, at_cap, level, z, edges)
 
-    def step(self, part: Restriction, tau: float, expired: Callable[[], bool] = never) -> bool:
-        """One predictor-corrector step; False if there is no way on, or no time."""
-        d, w, s, zl, zu = self.d, self.w, self.slack, self.at_zero, self.at_cap
-        room = part.caps - d
-        entropy = tau * (np.log(d / part.prior) + 1.0) if tau else 0.0
-        dual_error = self.level - self.z - zu + zl - entropy
-        weight_error = 1.0 - w.sum()
-        edge_error = self.gamma - self.edges - s
-        mass_error = part.mass - d.sum()
+    def gap(self) -> float:
+        """The duality gap, as far as the examples of the program tell."""
+        part, tau, scale = self.part, self.tau, self.w.sum()
+        z = self.z / scale
+        lower = float(self.w @ part.fixed_edges) / scale
+        upper = float(self.edges.max())
+        if tau:
+            upper += tau * float(self.d @ np.log(self.d / part.prior))
+            return upper - (lower + part.smoothed(z, tau))
+        return upper - (lower + part.soft_margin(z))
 
-        inverse = 1.0 / ((tau + zl) / d + zu / room)
-        matrix = _newton_matrix(part.matrix, inverse, s / w, expired)
-        if matrix is None:
+    def step(self, expired: Callable[[], bool] = never) -> bool:
+        """One predictor-corrector step; False if there is no way on, or no time.
+
+        The numbers are those of the algorithm above.
+        """
+        room = self.part.caps - self.d
+        system = _NewtonSystem.build(self, room, expired)  # 1
+        if system is None:
             return False
-        # symmetric: its transpose is in the order of LAPACK
-        factor = cho_factor(matrix.T, lower=True, overwrite_a=True, check_finite=False)
-        column = part.edges(inverse)
-        sums = cho_solve(factor, np.column_stack([column, np.ones(w.size)]), check_finite=False)
-        total = float(inverse.sum())
-        small = np.array(
-            [[total - column @ sums[:, 0], column @ sums[:, 1]],
-             [sums[:, 0].sum(), -sums[:, 1].sum()]]
-        )  # fmt: skip
-
-        def direction(to_zero: FloatArray, to_cap: FloatArray, to_slack: FloatArray) -> _Change:
-            """Newton's direction for these right-hand sides of the complementarity conditions."""
-            q = dual_error + to_zero / d - to_cap / room
-            right = part.edges(inverse * q) - edge_error + to_slack / w
-            first = cho_solve(factor, right, check_finite=False)
-            level, gamma = np.linalg.solve(
-                small, [mass_error - inverse @ q + column @ first, weight_error - first.sum()]
-            )
-            dw = first + sums[:, 0] * level - sums[:, 1] * gamma
-            dd = inverse * (q - part.combine(dw) + level)
-            return _Change(
-                dd, dw, (to_slack - s * dw) / w, (to_zero - zl * dd) / d,
-                (to_cap + zu * dd) / room, float(level), float(gamma),
-            )  # fmt: skip
-
+        d, w, s, low, high = self.d, self.w, self.slack, self.at_zero, self.at_cap
+        guess = system.direction(-d * low, -room * high, -s * w)  # 2
+        primal, dual = self._reach(guess, room)
         count = 2 * d.size + w.size
-        mu = float(d @ zl + room @ zu + s @ w) / count
-        guess = direction(-d * zl, -room * zu, -s * w)
-        primal, dual = self._largest(guess, room, tau)
+        mu = float(d @ low + room @ high + s @ w) / count  # 3
         ahead = float(
-            (d + primal * guess.d) @ (zl + dual * guess.at_zero)
-            + (room - primal * guess.d) @ (zu + dual * guess.at_cap)
+            (d + primal * guess.d) @ (low + dual * guess.at_zero)
+            + (room - primal * guess.d) @ (high + dual * guess.at_cap)
             + (s + primal * guess.slack) @ (w + dual * guess.w)
         )
-        centre = mu * (ahead / count / mu) ** 2
+        centre = mu * (ahead / count / mu) ** self.settings.centring_power
         if expired():
             return False
-        change = direction(
-            centre - d * zl - guess.d * guess.at_zero,
-            centre - room * zu + guess.d * guess.at_cap,
+        change = system.direction(  # 4
+            centre - d * low - guess.d * guess.at_zero,
+            centre - room * high + guess.d * guess.at_cap,
             centre - s * w - guess.slack * guess.w,
         )
-        primal, dual = (min(1.0, _BACK_OFF * size) for size in self._largest(change, room, tau))
-        if not (math.isfinite(primal + dual) and max(primal, dual) > 1e-8):
+        back_off = self.settings.back_off
+        primal, dual = (min(1.0, back_off * size) for size in self._reach(change, room))
+        if not (math.isfinite(primal + dual) and max(primal, dual) > _LEAST_STEP):
             return False
-        self.d = d + primal * change.d
-        self.slack = s + primal * change.slack
+        return self._go(change, primal, dual)  # 5
+
+    def _go(self, change: _Change, primal: float, dual: float) -> bool:
+        """Step so far; False if rounding has led out of the interior."""
+        self.d = self.d + primal * change.d
+        self.slack = self.slack + primal * change.slack
         self.gamma += primal * change.gamma
-        self.w = w + dual * change.w
-        self.at_zero = zl + dual * change.at_zero
-        self.at_cap = zu + dual * change.at_cap
+        self.w = self.w + dual * change.w
+        self.at_zero = self.at_zero + dual * change.at_zero
+        self.at_cap = self.at_cap + dual * change.at_cap
         self.level += dual * change.level
-        if not ((self.d < part.caps).all() and self.d.min() > 0 and self.w.min() > 0):
+        if not ((self.d < self.part.caps).all() and self.d.min() > 0 and self.w.min() > 0):
             return False
-        self.z, self.edges = part.combine(self.w), part.edges(self.d) + part.fixed_edges
+        self.z = self.part.image(self.w)
+        self.edges = self.part.edges(self.d) + self.part.fixed_edges
         return True
 
-    def _largest(self, change: _Change, room: FloatArray, tau: float) -> tuple[float, float]:
+    def _reach(self, change: _Change, room: FloatArray) -> tuple[float, float]:
         """Steps to the boundary for d and for the multipliers; one for both with entropy."""
         primal = _reach((self.d, -change.d), (room, change.d), (self.slack, -change.slack))
         dual = _reach(
             (self.w, -change.w), (self.at_zero, -change.at_zero), (self.at_cap, -change.at_cap)
         )
-        return (min(primal, dual),) * 2 if tau else (primal, dual)
+        return (min(primal, dual),) * 2 if self.tau else (primal, dual)
 
 
-class _Change(NamedTuple):
-    d: FloatArray
-    w: FloatArray
-    slack: FloatArray
-    at_zero: FloatArray
-    at_cap: FloatArray
-    level: float
-    gamma: float
+class _NewtonSystem:
+    """Newton's equations at a point, factorised, for any right-hand sides of condition 5.
+
+    With ``t_l, t_u, t_s`` for these right-hand sides and ``r_1 .. r_4`` for what is missing in
+    conditions 1 to 4, in the order of elimination:
+
+    - condition 5:  ``dl = (t_l - l dd) / d``,  ``du = (t_u + u dd) / (c - d)``,
+      ``ds = (t_s - s dw) / w``
+    - condition 1:  ``dd = D (q - A dw + dlevel)``  with  ``D = 1 / ((tau + l) / d + u / (c - d))``
+      and  ``q = r_1 + t_l / d - t_u / (c - d)``
+    - condition 3:  ``M dw = A'D q - r_3 + t_s / w + A'D1 dlevel - 1 dgamma``
+      with  ``M = A' D A + diag(s / w)``, positive definite: the Newton matrix
+    - conditions 4 and 2, ``sum dd = r_4`` and ``sum dw = r_2``:  two equations in dlevel and dgamma
+
+    ``M`` is factorised once, with the solutions for the two columns ``A'D1`` and 1.
+    """
+
+    def __init__(
+        self, point: InteriorPoint, room: FloatArray, inverse: FloatArray, factor: Any
+    ) -> None:
+        part, d, w = point.part, point.d, point.w
+        self.point, self.room, self.inverse, self.factor = point, room, inverse, factor
+        entropy = point.tau * (np.log(d / part.prior) + 1.0) if point.tau else 0.0
+        self.dual_error = point.level - point.z - point.at_cap + point.at_zero - entropy
+        self.weight_error = 1.0 - w.sum()
+        self.edge_error = point.gamma - point.edges - point.slack
+        self.mass_error = part.mass - d.sum()
+        self.column = column = part.edges(inverse)
+        both = np.column_stack([column, np.ones(w.size)])
+        self.sums = sums = cho_solve(factor, both, check_finite=False)
+        self.small = np.array(
+            [[float(inverse.sum()) - column @ sums[:, 0], column @ sums[:, 1]],
+             [sums[:, 0].sum(), -sums[:, 1].sum()]]
+        )  # fmt: skip
+
+    @classmethod
+    def build(
+        cls, point: InteriorPoint, room: FloatArray, expired: Callable[[], bool]
+    ) -> _NewtonSystem | None:
+        """The equations at a point; None if the time is over before they are factorised."""
+        inverse = 1.0 / ((point.tau + point.at_zero) / point.d + point.at_cap / room)
+        diagonal = point.slack / point.w
+        matrix = _newton_matrix(point.part.matrix, inverse, diagonal, point.settings, expired)
+        if matrix is None:
+            return None
+        # symmetric: its transpose is in the order of LAPACK
+        factor = cho_factor(matrix.T, lower=True, overwrite_a=True, check_finite=False)
+        return cls(point, room, inverse, factor)
+
+    def direction(self, to_zero: FloatArray, to_cap: FloatArray, to_slack: FloatArray) -> _Change:
+        """Newton's direction for these right-hand sides ``t_l, t_u, t_s`` of condition 5."""
+        point, part, room, inverse = self.point, self.point.part, self.room, self.inverse
+        d, w = point.d, point.w
+        q = self.dual_error + to_zero / d - to_cap / room
+        right = part.edges(inverse * q) - self.edge_error + to_slack / w
+        first = cho_solve(self.factor, right, check_finite=False)
+        mass = self.mass_error - inverse @ q + self.column @ first
+        level, gamma = np.linalg.solve(self.small, [mass, self.weight_error - first.sum()])
+        dw = first + self.sums[:, 0] * level - self.sums[:, 1] * gamma
+        dd = inverse * (q - part.image(dw) + level)
+        return _Change(
+            dd, dw, (to_slack - point.slack * dw) / w, (to_zero - point.at_zero * dd) / d,
+            (to_cap + point.at_cap * dd) / room, float(level), float(gamma),
+        )  # fmt: skip
 
 
 def _reach(*pairs: tuple[FloatArray, FloatArray]) -> float:
@@ -273,17 +328,23 @@ def _reach(*pairs: tuple[FloatArray, FloatArray]) -> float:
 
 
 def _newton_matrix(
-    matrix: Any, inverse: FloatArray, diagonal: FloatArray, expired: Callable[[], bool]
+    matrix: Any,
+    inverse: FloatArray,
+    diagonal: FloatArray,
+    settings: InteriorSettings,
+    expired: Callable[[], bool],
 ) -> FloatArray | None:
-    """``A diag(inverse) A' + diag(diagonal)``, examples of negligible weight left out.
+    """``A' diag(inverse) A + diag(diagonal)``, examples of negligible weight left out.
 
     None if the time is over before it is done.
     """
-    kept = np.flatnonzero(inverse > _NEGLIGIBLE[matrix.dtype] * inverse.max())
-    few = kept.size < 0.7 * inverse.size
+    single = matrix.dtype == np.float32
+    negligible = settings.negligible_single if single else settings.negligible_double
+    kept = np.flatnonzero(inverse > negligible * inverse.max())
+    few = kept.size < settings.few * inverse.size
     root = np.sqrt(inverse[kept] if few else inverse).astype(matrix.dtype)
     product = np.diag(diagonal)
-    for some in in_parts(root.size, 8 * len(matrix)):  # BLAS takes its time on a busy machine
+    for some in in_parts(root.size, settings.part_factor * len(matrix)):
         if expired():
             return None
         scaled = (matrix[:, kept[some]] if few else matrix[:, some]) * root[some]

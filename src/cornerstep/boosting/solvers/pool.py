@@ -1,23 +1,15 @@
-"""What the boosting methods keep: hypotheses at hand, ensembles of them, rays in margin space."""
+"""The hypotheses at hand, with their margins: the columns of A that a method has generated."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from cornerstep.boosting.long_work import in_parts
-from cornerstep.boosting.problem import SoftMargin
+from cornerstep.boosting.solvers.solution import edges_of
 from cornerstep.core.types import FloatArray, IntArray
-
-
-class Ensemble(NamedTuple):
-    """A point of the simplex over hypotheses: those with weight, and their image ``A w``."""
-
-    numbers: tuple[int, ...]
-    weights: FloatArray
-    image: FloatArray
 
 
 class Pool:
@@ -28,12 +20,21 @@ class Pool:
     n_examples : int
     dtype : numpy dtype
         Of the rows.  Single precision holds margins of -1 and 1 as well, at half the traffic.
+
+    Attributes
+    ----------
+    hypotheses : list
+        All that ever came, by number.
+    numbers : array of int
+        Of those at hand, rising.
+    idle : array of int
+        The rounds for which each of them has not been useful.
     """
 
     def __init__(self, n_examples: int, dtype: Any = np.float64) -> None:
-        self.hypotheses: list[Any] = []  # all that ever came, by number
-        self.numbers = np.empty(0, dtype=np.int64)  # those at hand
-        self.idle = np.empty(0, dtype=np.int64)  # rounds without use
+        self.hypotheses: list[Any] = []
+        self.numbers = np.empty(0, dtype=np.int64)
+        self.idle = np.empty(0, dtype=np.int64)
         self._rows = np.empty((64, n_examples), dtype=dtype)
         self._known: dict[bytes, int] = {}
 
@@ -42,11 +43,11 @@ class Pool:
 
     @property
     def margins(self) -> FloatArray:
-        """``A'``: one row a hypothesis at hand."""
+        """``A'``: one row per hypothesis at hand."""
         return self._rows[: len(self)]
 
     def add(self, hypotheses: Sequence[Any], margins: FloatArray) -> int:
-        """Take hypotheses in, a row of margins each; answer how many were not here already."""
+        """Take hypotheses in, a row of margins each; returns how many were not here already."""
         new = []
         for k, key in enumerate(_keys(margins)):
             if key not in self._known:
@@ -70,7 +71,7 @@ class Pool:
 
     def edges(self, distribution: FloatArray) -> FloatArray:
         """``A'd``."""
-        return (self.margins @ distribution.astype(self._rows.dtype)).astype(np.float64)
+        return edges_of(self.margins, distribution)
 
     def row(self, number: int) -> FloatArray:
         """The margins of a hypothesis at hand."""
@@ -102,44 +103,3 @@ def _keys(margins: FloatArray) -> list[bytes]:
         signs = (abs(some) == 1.0).all(axis=1)
         keys += [(packed if sign else some)[k].tobytes() for k, sign in enumerate(signs)]
     return keys
-
-
-class ShortStep:
-    """``slope / (eta |A(e - w)|_inf²)``: g is eta-smooth in the max norm."""
-
-    monotone = True
-
-    def __init__(self, eta: float) -> None:
-        self.eta = eta
-
-    def size(self, ray: MarginRay, max_step: float, time: float) -> float:
-        length = float(abs(ray.change).max())
-        if length == 0:
-            return 0.0
-        return min(max(-ray.slope, 0.0) / (self.eta * length**2), max_step)
-
-
-class MarginRay:
-    """``-g`` along ``z + t change``, for the step rules of the optimiser."""
-
-    curvature = None
-
-    def __init__(self, problem: SoftMargin, image: FloatArray, change: FloatArray) -> None:
-        self.problem, self.image, self.change = problem, image, change
-        self.slope = self.derivative(0.0)
-
-    def derivative(self, step: float) -> float:
-        return -float(self.problem.smoothed(self.image + step * self.change)[1] @ self.change)
-
-    def value(self, step: float) -> float:
-        return -self.problem.smoothed(self.image + step * self.change)[0]
-
-
-def checked_weights(weights: Any, size: int) -> FloatArray:
-    """The weights that a user's secondary answered, on the simplex."""
-    w = np.asarray(weights, dtype=np.float64)
-    if w.shape != (size,) or not np.isfinite(w).all() or w.min() < 0 or not w.sum() > 0:
-        raise ValueError(
-            f"secondary must answer {size} finite weights >= 0, one a hypothesis, got {weights!r}"
-        )
-    return w / w.sum()

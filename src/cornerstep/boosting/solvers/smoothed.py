@@ -1,43 +1,134 @@
 """The master with a smoothing as coarse as the gap: few Newton steps in the weights.
 
+The problem, for the k hypotheses whose margins are the columns of A:
+
 ``max over w in the simplex of  g_tau(A w) + mu sum_j ln w_j``,
 ``g_tau(z) = min over d in P_nu of d'z + tau sum_i d_i ln(d_i / p_i)``,  tau = gap / ln(V/nu).
 
+Its conditions, with d the gradient of g_tau at ``A w`` and gamma the multiplier of ``sum w = 1``:
+
+1. ``(A'd)_j + s_j = gamma``
+2. ``s_j w_j = mu``
+3. ``sum w = 1``
+
+The algorithm:
+
+1. Start from the weights of the last round, with a little weight on every hypothesis and more on
+   new ones.
+2. Take the examples that may get weight (:func:`~.restriction.add_tail`).
+3. Newton steps on conditions 1 to 3, with a predictor and a corrector as in
+   :mod:`~cornerstep.boosting.solvers.interior`, until no edge is larger than that of the ensemble
+   by more than the target.  Where they do not get there: give up.
+4. If that does not hold with d over all examples, repeat from 2.
+5. Take the weight off idle hypotheses.
+
 As long as the gap is much larger than what single examples decide, g_tau is smooth on the scale of
-a round: Newton's method from the weights of the last round converges in three to five steps, with a
-second derivative ``A D A'`` that is computed for every third of them and over the examples that
-matter.  Its gradient d is a distribution close to uniform among the examples around the threshold:
-the weak learner's answers there cut deep.  When the gap is so small, or the examples so few, that
-g_tau has corners on that scale, the steps do not converge, and the interior point method of
-:mod:`~cornerstep.boosting.solvers.master` is due.
+a round: Newton's method converges in three to five steps, with a second derivative ``A'DA`` that
+is computed for every third of them and over the examples that matter.  Its gradient d is a
+distribution close to uniform among the examples around the threshold: the weak learner's answers
+there cut deep.  When the gap is so small, or the examples so few, that g_tau has corners on that
+scale, the steps do not converge, and the interior point method is due.
+
+References
+----------
+.. [1] Yu. Nesterov. Smooth minimization of non-smooth functions. Mathematical Programming 103,
+   2005.
+.. [2] S. Mehrotra. On the implementation of a primal-dual interior point method. SIAM Journal on
+   Optimization 2(4), 1992.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from cornerstep.boosting.long_work import never
 from cornerstep.boosting.problem import SoftMargin
-from cornerstep.boosting.solvers.interior import MasterSolution, threshold
+from cornerstep.boosting.solvers.restriction import add_tail
+from cornerstep.boosting.solvers.solution import (
+    MasterSolution,
+    Pruning,
+    edges_of,
+    image_of,
+)
 from cornerstep.core.types import FloatArray
 
-_MAX_STEPS = 10
-_RENEWED = 3  # steps for which a second derivative serves
-_COARSE = 5.0  # targets in a gap
-_BARRIER = 0.1  # of the gap: k mu
-_SLACK = 0.3  # of the gap: the least slack at the start
-_NEW = 0.05  # of the weight: for new hypotheses at the start
-_ALL = 0.02  # of the weight: spread over all of them
-_FINE = 0.1  # the gap below which both shrink with it: far in units of tau, steps do not converge
-_FAR = 9.0  # in tau: margins that far above the threshold have no weight
-_MATTER = 0.03  # of the largest: curvatures below are left out
-_ENOUGH = 8  # examples per hypothesis in A D A'; of more, some drawn at random
-_BACK_OFF = 0.95  # of the way to the boundary
+_HALVINGS = 20  # of a step: what is left of it is 1e-6
+_RIDGE = 1e-7  # of the mean diagonal of A'DA, which in single precision may miss being definite
+
+
+@dataclass(frozen=True)
+class SmoothedSettings:
+    """The numbers of the smoothed master.
+
+    Attributes
+    ----------
+    max_steps : int
+        Newton steps before it is given up.  Where they converge three to five do; the number only
+        limits what is lost before the interior point method follows.
+    hessian_steps : int
+        Newton steps for which a second derivative serves.  One for all of them: the steps stop
+        converging; a new one as soon as a step gains little: more of them, and as many steps
+        (docs/boosting.md, "What did not pay").
+    coarse : float
+        Targets in the gap that sets tau and mu.  It is the inverse of the share of the gap to which
+        MLPBoost has its master solved.
+    barrier : float
+        Unit: the gap.  What the barrier takes from the value, ``k mu``.  More of it gives more
+        central weights and fewer steps, and loses more.  Not measured apart.
+    slack : float
+        Unit: the gap.  The least slack at the start.  Not measured apart.
+    new_share : float
+        Share of the weight that new hypotheses get at the start: 0 is on the boundary.  Not
+        measured apart.
+    all_share : float
+        Share of the weight that is spread over all hypotheses at the start.  Not measured apart.
+    fine : float
+        In units of margins.  Below this gap ``new_share`` and ``all_share`` shrink with the gap: a
+        start that is far from the solution in units of tau does not converge.
+    reach : float
+        Unit: tau.  Margins that far above the threshold have no weight: it is below
+        ``exp(-reach)`` of the cap.  Not measured apart.
+    most : float
+        Share of all examples from which on leaving the others out does not pay.  Not measured
+        apart.
+    whole_slack : float
+        Unit: the target.  What the largest edge may exceed that of the ensemble by, over all
+        examples.  Not measured apart.
+    least_curvature : float
+        Share of the largest curvature below which examples are left out of the second derivative.
+        More speeds up each of them and spoils the direction.  Not measured apart.
+    examples_per_hypothesis : int
+        Examples in the second derivative; of more, so many are drawn at random.  k examples give a
+        matrix of rank k; the more, the closer to the true one.  Not measured apart.
+    back_off : float
+        Share of the way to the boundary that a step goes.  Not measured apart.
+    centring_power : int
+        The corrector aims at the mean product times this power of the share that the predictor
+        leaves of it, as in the interior point method.  Not measured apart.
+    """
+
+    max_steps: int = 10
+    hessian_steps: int = 3
+    coarse: float = 5.0
+    barrier: float = 0.1
+    slack: float = 0.3
+    new_share: float = 0.05
+    all_share: float = 0.02
+    fine: float = 0.1
+    reach: float = 9.0
+    most: float = 0.7
+    whole_slack: float = 2.0
+    least_curvature: float = 0.03
+    examples_per_hypothesis: int = 8
+    back_off: float = 0.95
+    centring_power: int = 2
 
 
 def solve_smoothed(
@@ -46,6 +137,8 @@ def solve_smoothed(
     weights: FloatArray,
     target: float,
     expired: Callable[[], bool] = never,
+    settings: SmoothedSettings | None = None,
+    pruning: Pruning | None = None,
 ) -> MasterSolution | None:
     """Weights for the rows of ``margins``, from given ones; None if the steps do not converge.
 
@@ -60,79 +153,97 @@ def solve_smoothed(
         the gap, which sets tau and mu.
     expired : callable
         Asked in the steps; they have not converged when it says so.
+    settings : SmoothedSettings, optional
+    pruning : Pruning, optional
     """
-    gap = _COARSE * target
+    settings, pruning = settings or SmoothedSettings(), pruning or Pruning()
+    gap = settings.coarse * target
     tau = gap / math.log(problem.ratio)
-    w = weights / weights.sum()
-    new = w == 0
-    share = min(gap / _FINE, 1.0)
-    w = w + share * _ALL / w.size
-    w[new] += share * _NEW / max(int(new.sum()), 1)
-    w /= w.sum()
-    seen = np.zeros(problem.size, bool)  # rows only join, so that this ends
+    w = _starting_weights(weights, gap, settings)
+    seen = np.zeros(problem.size, bool)
     while True:
-        rows = _near(problem, _combine(w, margins), tau, seen)
+        image = image_of(w, margins)
+        rows = add_tail(problem, image, settings.reach * tau, settings.most, seen)
         part = problem if rows is None else SoftMargin(problem.weights[rows], problem.nu, tau)
-        climb = _Climb(part, margins if rows is None else margins.take(rows, 1), tau, gap, w)
-        if not climb.run(target, expired):
+        some = margins if rows is None else margins.take(rows, 1)
+        ascent = NewtonAscent(part, some, tau, gap, w, settings)
+        if not ascent.run(target, expired):
             return None
-        w = climb.w
+        w = ascent.w
         if rows is None:
-            z, d, edges = climb.z, climb.d, climb.edges
+            z, d, edges = ascent.z, ascent.d, ascent.edges
             break
-        z = _combine(w, margins)
+        z = image_of(w, margins)
         d = problem.smoothed(z, 1.0 / tau).distribution
-        edges = _edges(margins, d)
-        if edges.max() - w @ edges <= 2.0 * target:
+        edges = edges_of(margins, d)
+        if edges.max() - w @ edges <= settings.whole_slack * target:
             break
     soft_margin, edge = problem.value(z), float(w @ edges)
-    kept = np.where(edges >= edge - 2.0 * target, w, 0.0)  # the barrier gives weight to all
-    if kept.sum() > 0 and not kept.all():
-        kept /= kept.sum()
-        image = _combine(kept, margins)
-        if (value := problem.value(image)) >= soft_margin - 0.1 * target:
-            w, z, soft_margin = kept, image, value
+    pruned = pruning.pruned(margins, w, edges, edge, target, soft_margin, problem.value)
+    if pruned is not None:
+        w, z, soft_margin = pruned
     return MasterSolution(w, z, soft_margin, d, edge, edges)
 
 
-def _near(problem: SoftMargin, z: FloatArray, tau: float, seen: Any) -> Any:
-    """The examples that may get weight, and those ``seen`` before; None: all, or nothing new."""
-    before = np.count_nonzero(seen)
-    seen |= z <= threshold(problem, z) + _FAR * tau
-    rows = np.flatnonzero(seen)
-    return rows if before < rows.size < 0.7 * z.size else None
+def _starting_weights(weights: FloatArray, gap: float, settings: SmoothedSettings) -> FloatArray:
+    """The last weights, with a little on every hypothesis and more on new ones."""
+    w = weights / weights.sum()
+    new = w == 0
+    share = min(gap / settings.fine, 1.0)
+    w = w + share * settings.all_share / w.size
+    w[new] += share * settings.new_share / max(int(new.sum()), 1)
+    w /= w.sum()
+    return w
 
 
-def _combine(w: FloatArray, margins: FloatArray) -> FloatArray:
-    return (w.astype(margins.dtype) @ margins).astype(np.float64)
+class NewtonAscent:
+    """Newton steps on conditions 1 to 3.
 
+    Parameters
+    ----------
+    problem : SoftMargin
+    margins : array of shape (k, m)
+    tau, gap : float
+    w : array of shape (k,)
+        Positive weights to start from.
+    settings : SmoothedSettings
 
-def _edges(margins: FloatArray, d: FloatArray) -> FloatArray:
-    return (margins @ d.astype(margins.dtype)).astype(np.float64)
-
-
-class _Climb:
-    """Primal-dual Newton steps: ``edges_j + slack_j = gamma``, ``slack_j w_j = mu``, sum w = 1."""
+    Attributes
+    ----------
+    w, slack : arrays of shape (k,)
+    z : array of shape (m,)
+        ``A w``.
+    g, d : float and array of shape (m,)
+        ``g_tau(z)`` and its gradient.
+    edges : array of shape (k,)
+        ``A'd``.
+    """
 
     def __init__(
-        self, problem: SoftMargin, margins: FloatArray, tau: float, gap: float, w: FloatArray
+        self,
+        problem: SoftMargin,
+        margins: FloatArray,
+        tau: float,
+        gap: float,
+        w: FloatArray,
+        settings: SmoothedSettings,
     ) -> None:
-        self.problem, self.margins, self.tau = problem, margins, tau
-        self.mu = _BARRIER * gap / w.size
+        self.problem, self.margins, self.tau, self.settings = problem, margins, tau, settings
+        self.mu = settings.barrier * gap / w.size
         self.w = w
-        self.z = _combine(w, margins)
+        self.z = image_of(w, margins)
         self.g, self.d = problem.smoothed(self.z, 1.0 / tau)
-        self.edges = _edges(margins, self.d)
-        self.slack = self.edges.max() - self.edges + _SLACK * gap
+        self.edges = edges_of(margins, self.d)
+        self.slack = self.edges.max() - self.edges + settings.slack * gap
 
     def run(self, target: float, expired: Callable[[], bool] = never) -> bool:
         """Steps until no edge is larger by more than ``target`` than the mean; False: in vain."""
         try:
-            for step in range(_MAX_STEPS):
+            for step in range(self.settings.max_steps):
                 if expired():
                     return False
-                if step % _RENEWED == 0:
-                    hessian = self._hessian()
+                if step % self.settings.hessian_steps == 0:
+                    hessian = self.hessian()
                 self._step(hessian, expired)
                 if self.edges.max() - self.w @ self.edges <= target:
                     return True
@@ -140,7 +251,7 @@ class _Climb:
             pass
         return False
 
-    def _curvatures(self) -> tuple[FloatArray, Any]:
+    def _curvatures(self) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
         """The diagonal of ``-g''`` and which examples are below their cap.
 
         An example at its cap has none; the closer it is to leaving, the more it is given.
@@ -154,15 +265,15 @@ class _Climb:
             share[~free] = np.exp(np.minimum((self.z[~free] - level) / self.tau, 0.0))
         return share * caps / self.tau, free
 
-    def _hessian(self) -> FloatArray:
-        """``A (D - f f' / sum f) A'``, f the curvatures of the examples below their cap."""
+    def hessian(self) -> FloatArray:
+        """``-A'g''A = A' (D - f f' / sum f) A``, f the curvatures of examples below their cap."""
         curvatures, free = self._curvatures()
-        kept = np.flatnonzero(curvatures > _MATTER * curvatures.max())
+        kept = np.flatnonzero(curvatures > self.settings.least_curvature * curvatures.max())
         some = curvatures[kept]
         part = self.margins.take(kept, axis=1)
         f = np.where(free[kept], some, 0.0)
-        column = _edges(part, f)
-        most = _ENOUGH * self.w.size
+        column = edges_of(part, f)
+        most = self.settings.examples_per_hypothesis * self.w.size
         factor = 1.0
         if kept.size > most:
             drawn = np.sort(np.random.default_rng(kept.size).permutation(kept.size)[:most])
@@ -177,9 +288,15 @@ class _Climb:
         return product
 
     def _step(self, hessian: FloatArray, expired: Callable[[], bool] = never) -> None:
+        """A predictor-corrector step with H, the (older) second derivative.
+
+        The edges fall by ``H dw``.  Linearised, with the products ``s_j w_j`` to become ``t_j``:
+        condition 2 gives ``ds = (t - s dw) / w - s``, which in condition 1 leaves
+        ``(H + diag(s / w)) dw = A'd + t / w - gamma``, where gamma follows from ``sum dw = 0``.
+        """
         w, s, k = self.w, self.slack, self.w.size
         matrix = hessian.copy()
-        matrix[np.diag_indices(k)] += s / w + 1e-7 * float(np.trace(hessian)) / k
+        matrix[np.diag_indices(k)] += s / w + _RIDGE * float(np.trace(hessian)) / k
         # symmetric: its transpose is in the order of LAPACK
         factor = cho_factor(matrix.T, lower=True, overwrite_a=True, check_finite=False)
         ones, first = _solve(factor, np.column_stack([np.ones(k), self.edges])).T
@@ -194,25 +311,30 @@ class _Climb:
         dw, ds = direction(first, 0.0)
         now = float(s @ w) / k
         ahead = float((s + _step_size(s, ds) * ds) @ (w + _step_size(w, dw) * dw)) / k
-        centre = max(now * (ahead / now) ** 2, self.mu)
+        centre = max(now * (ahead / now) ** self.settings.centring_power, self.mu)
         product = centre - dw * ds
         dw, ds = direction(_solve(factor, self.edges + product / w), product)
-        size = _step_size(w, dw, _BACK_OFF)
-        dz = _combine(dw, self.margins)
-        least = self.g + centre * float(np.log(w).sum())
-        for _ in range(20):
+        if self._go(dw, centre, expired):
+            self.slack = s + _step_size(s, ds, self.settings.back_off) * ds
+
+    def _go(self, dw: FloatArray, mu: float, expired: Callable[[], bool]) -> bool:
+        """Step along dw, halved until ``g_tau + mu sum ln w`` has not fallen; False: no time."""
+        w, size = self.w, _step_size(self.w, dw, self.settings.back_off)
+        dz = image_of(dw, self.margins)
+        least = self.g + mu * float(np.log(w).sum())
+        for _ in range(_HALVINGS):
             if expired():
-                return
+                return False
             new = w + size * dw
             z = self.z + size * dz
             g, d = self.problem.smoothed(z, 1.0 / self.tau)
-            if g > self.g or g + centre * float(np.log(new).sum()) >= least:
+            if g > self.g or g + mu * float(np.log(new).sum()) >= least:
                 break
             size *= 0.5
         self.w = new / new.sum()
-        self.slack = s + _step_size(s, ds, _BACK_OFF) * ds
         self.z, self.g, self.d = z, g, d
-        self.edges = _edges(self.margins, d)
+        self.edges = edges_of(self.margins, d)
+        return True
 
 
 def _solve(factor: Any, right: FloatArray) -> FloatArray:

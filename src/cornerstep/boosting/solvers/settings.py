@@ -1,0 +1,109 @@
+"""The numbers that steer the boosting methods, and with them their masters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from cornerstep.boosting.solvers.master import MasterSettings
+
+
+class Idle(NamedTuple):
+    """When a hypothesis is dropped.
+
+    Attributes
+    ----------
+    edge : float
+        Share of the gap.  What it may lack of the master's largest edge and still be useful.
+    rounds : int
+        For which it may be useless.
+    """
+
+    edge: float
+    rounds: int
+
+
+@dataclass(frozen=True)
+class MethodSettings:
+    """The numbers of the methods.
+
+    Attributes
+    ----------
+    max_answers : int
+        Hypotheses kept of one answer.  More of them save rounds and make every master larger.  One
+        question per round instead of ``mixtures`` takes half as many rounds again or more
+        (docs/boosting.md); this number is not measured apart.
+    single_precision : float
+        In units of margins.  From this accuracy eps on, margins at hand are kept in single
+        precision, at half the traffic; their rounding is far below it, and certificates are
+        recomputed in double precision.
+    exact_target : float
+        Share of eps to which LPBoost and ERLPBoost have their master solved: exactly, as they are
+        defined, within what eps can tell.
+    loose_target : float
+        Share of the gap to which MLPBoost has its master solved, at first.  Exact vertices by the
+        simplex method took 744 rounds on 1,000 rows of twonorm (docs/boosting.md); between a fifth
+        and other shares nothing has been measured.
+    largest_gap : float
+        In units of margins.  A larger gap counts as this one for ``loose_target``: margins differ
+        by 2 at most.
+    sharpening : float
+        Factor of ``loose_target`` after a round that found nothing new.  Not measured apart.
+    mixtures : tuple of float
+        Shares of the best distribution so far in the three questions of a round of MLPBoost; the
+        rest is the master's.  Asking at points of the central path alone takes 33 instead of 26
+        rounds on ringnorm, one question half as many rounds again or more (docs/boosting.md).
+    useful : float
+        Share of the gap.  What a further hypothesis of an answer may lack of the master's largest
+        edge and still be kept.  Not measured apart.
+    idle_smoothed, idle_interior : Idle
+        When hypotheses are dropped, by the master that says so: the smoothed one has a d that tells
+        sooner.  Sooner makes masters smaller, and lets hypotheses go that come again.  Not measured
+        apart.
+    drop_gap : float
+        Share of the gap at the last drop.  The gap must have shrunk to it before others are
+        dropped, so that nothing cycles.
+    raised_drop_gap : float
+        Factor of the present gap, which counts as the gap at the last drop if that was smaller and
+        a complete search has shown that the gap had been underestimated.
+    warm_target : float
+        Share of the gap.  A master that must be solved further than this starts from scratch: the
+        last weights would be no good start.  Not measured apart.
+    warm_weight : float
+        Of the last weights, that must still be at hand for them to be a start.  Not measured apart.
+    warm_gap : float
+        Unit: the master's target.  The gap at such a start is taken to be this at least: a smaller
+        one would put it too close to the boundary.  Not measured apart.
+    sure : float
+        Share of the gap that the estimated bound must promise to leave at most, for a complete
+        search to follow.  A smaller share saves searches, a larger one keeps the bound closer to
+        what is known.  Not measured apart.
+    stage_ratio : float
+        Factor between the rounds of kept stages, after the first ones: it limits their number to
+        some hundreds per factor of 10 in the rounds.
+    closing_sorts : float
+        What is to do when the time is up, beside the margins of the best ensemble: in times that
+        margins are sorted.  Too few overrun a time limit, too many end a run early.  Not measured
+        apart.
+    master : MasterSettings
+    """
+
+    max_answers: int = 40
+    single_precision: float = 1e-4
+    exact_target: float = 1e-3
+    loose_target: float = 0.2
+    largest_gap: float = 0.5
+    sharpening: float = 0.5
+    mixtures: tuple[float, ...] = (0.8, 0.5, 0.2)
+    useful: float = 0.2
+    idle_smoothed: Idle = field(default=Idle(edge=0.2, rounds=1))
+    idle_interior: Idle = field(default=Idle(edge=0.25, rounds=2))
+    drop_gap: float = 0.99
+    raised_drop_gap: float = 1.02
+    warm_target: float = 0.05
+    warm_weight: float = 0.5
+    warm_gap: float = 2.0
+    sure: float = 0.85
+    stage_ratio: float = 1.01
+    closing_sorts: float = 8.0
+    master: MasterSettings = field(default_factory=MasterSettings)
