@@ -577,7 +577,7 @@ def test_ctrl_c_ends_all_machines_and_keeps_a_model(presses):
     for k in range(3):
         margins = np.where(y == k, 1, -1) * clf.decision_function(X)[:, k]
         problem = SoftMargin(np.ones(150), 30, 1e-3)
-        assert problem.value(margins) == pytest.approx(clf.objective_[k])
+        assert problem.value(margins) == pytest.approx(clf.machines_[k].objective)
 
 
 @pytest.mark.parametrize("seed", [0, 2, 10, 16, 17, 27, 29, 31])
