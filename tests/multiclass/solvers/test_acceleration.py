@@ -72,7 +72,7 @@ def test_sweeps_gain_in_the_dual_of_the_pulled_problem(kind, smoothing):
         solver.look()
         solver.move()
     active = active_examples(solver.iterate.pool)
-    solver._advance()
+    solver.iterate.advance(solver.settings.acceleration)
     for _ in range(3):
         before = pulled_dual(solver)
         gained = solver.iterate.sweep(active.copy(), solver.order.seed()).sum()

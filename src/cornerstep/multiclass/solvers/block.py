@@ -70,7 +70,7 @@ from typing import Any
 import numpy as np
 
 from cornerstep.core.types import FloatArray, IntArray
-from cornerstep.learning.rounding import Rounding, certified
+from cornerstep.learning.rounding import Rounding
 from cornerstep.multiclass.problem import MulticlassProblem
 from cornerstep.multiclass.rounding import peaks
 from cornerstep.multiclass.solvers.block_settings import BlockSettings
@@ -86,7 +86,7 @@ from cornerstep.multiclass.solvers.pool import (
     scan,
     still_moving,
 )
-from cornerstep.multiclass.solvers.rescaling import best_scale, least_rescaled_value
+from cornerstep.multiclass.solvers.rescaling import Scanned, try_longer_weights
 from cornerstep.multiclass.solvers.second_order import SecondOrder
 from cornerstep.optimiser.loop import Look, Move
 from cornerstep.optimiser.order import Order
@@ -204,7 +204,9 @@ class BlockAscent:
         best.offer_dual(iterate.dual_value(), iterate.pool, may_fall=accelerated is not None)
         if value < best.value:
             best.set_weights(value, PrimalPoint(iterate.image.copy(), iterate.pool))
-        self._try_longer(value, square, losses, slopes)
+        try_longer_weights(
+            iterate, best, Scanned(value, square, losses, slopes), self.pace.target, self.settings
+        )
         if accelerated and self.pace.rounds % self.settings.mean_period == 0:
             self._candidate = accelerated.mean
         self._try_candidate()
@@ -212,45 +214,17 @@ class BlockAscent:
         if self.problem.examples.is_single and self.pace.needs_double():
             self.problem.examples.use_double()
             iterate.recompute_image()
-        return self._report(Rounding())
-
-    def _report(self, rounding: Rounding) -> Look:
-        best = self.best
-        return certified(best.value, best.dual, rounding, (best.dual, self.sweeps))
-
-    def _try_longer(
-        self, value: float, square: float, losses: FloatArray, slopes: FloatArray
-    ) -> None:
-        """Take ``t W`` for the best point if it is, where t > 1 promises much."""
-        best, settings, target = self.best, self.settings, self.pace.target
-        good = best.dual + settings.longer_promise * (best.value - best.dual)
-        if best.value - best.dual > target * best.value:
-            share = settings.longer_arrival
-            good = max(good, best.dual / (1.0 - min(share * target, share)))
-        if square == 0 or least_rescaled_value(value, square, slopes) > good:
-            return
-        scale, promised = best_scale(square, losses, slopes)
-        if promised > good:
-            return
-        image = scale * self.iterate.image
-        value = self._losses(image) + 0.5 * scale**2 * square
-        if value < best.value:
-            starts, classes, beta = self.iterate.pool
-            best.set_weights(value, PrimalPoint(image, (starts, classes, scale * beta)))
+        return best.look(Rounding(), self.sweeps)
 
     def _try_candidate(self) -> None:
         """Take other weights for the best point if they are."""
         weights, self._candidate = self._candidate, None
         if weights is None:
             return
-        value = self._losses(weights, exact=False) + 0.5 * float(np.vdot(weights, weights))
+        losses = self.iterate.losses_at(weights, exact=False)
+        value = losses + 0.5 * float(np.vdot(weights, weights))
         if value < self.best.value:
             self.best.set_weights(value, PrimalPoint(weights, self.best.point.pool))
-
-    def _losses(self, image: FloatArray, *, exact: bool = True) -> float:
-        """``sum_i s_i Phi_mu``, in float64 if ``exact``."""
-        unused = Entering.room(self.problem, self.settings.extra_classes)
-        return float(scan(self.problem, self.iterate.pool, image, unused, exact=exact)[0].sum())
 
     # -- steps 4 to 6: a round of steps --------------------------------------------------------
 
@@ -262,13 +236,14 @@ class BlockAscent:
             iterate.end_acceleration()
         if stage == ACCELERATED:
             kind = ACCELERATED
-            for _ in range(self.settings.steps_per_round - 1):
-                self._advance()
-                self._sweep(active)
-                if self.expired():
-                    break
-            else:
-                self._advance()
+            if iterate.acceleration is None:  # D may fall from now on
+                self.best.keep_duals(iterate.pool)
+            for step in range(self.settings.steps_per_round):
+                if step:
+                    self._sweep(active)
+                    if self.expired():
+                        break
+                iterate.advance(self.settings.acceleration)
         elif stage == SECOND_ORDER and self._second_order.is_due():
             # sweeps last: they leave a W that is better for P than a second-order step does
             iterate.image, iterate.pool, kind = self._second_order.take_step(
@@ -277,12 +252,6 @@ class BlockAscent:
         self._sweep(active)
         self.pace.rounds += 1
         return Move(1.0, kind)
-
-    def _advance(self) -> None:
-        """Move the centre of the accelerated steps along."""
-        if self.iterate.acceleration is None:  # D may fall from now on
-            self.best.keep_duals(self.iterate.pool)
-        self.iterate.advance(self.settings.acceleration)
 
     def _sweep(self, active: IntArray) -> None:
         """Sweep over the active examples until the next look is worth more.
@@ -322,10 +291,11 @@ class BlockAscent:
         Neither the schedule nor the dual points change; where the weights in use are those of the
         best dual points, they lose the rounding that sweeps have gathered.
         """
-        problem, examples, best = self.problem, self.problem.examples, self.best
+        problem, examples = self.problem, self.problem.examples
+        iterate, best = self.iterate, self.best
         coefficients = self.coefficients()
         own = examples.image(coefficients)
-        duals = best.duals(self.iterate.pool)
+        duals = best.duals(iterate.pool)
         best.dual = problem.dual_value(own, duals)
         linear = best.dual + 0.5 * problem.squared_norm(own, duals)
         image = weights = point.image
@@ -337,15 +307,16 @@ class BlockAscent:
             peak = own
             if problem.n_classes == 2:
                 image = weights = _halves(image, examples.sparse)
-        if best.earlier_duals is None and not self.iterate.acceleration:
-            self.iterate.image = own
+        if best.earlier_duals is None and not iterate.acceleration:
+            iterate.image = own
         square = problem.squared_norm(image, point.pool)
         value, off = problem.value(
-            self._losses(image), image, square, peaks(weights, examples.sparse), best.dual
+            iterate.losses_at(image), image, square, peaks(weights, examples.sparse), best.dual
         )
         best.set_weights(value, PrimalPoint(image, point.pool))
         reach = problem.dual_reach(coefficients)
-        return self._report(Rounding(off, reach.of_bound(peaks(peak, examples.sparse), linear)))
+        of_bound = reach.of_bound(peaks(peak, examples.sparse), linear)
+        return best.look(Rounding(off, of_bound), self.sweeps)
 
 
 def _halves(image: FloatArray, sparse: bool) -> FloatArray:

@@ -10,6 +10,7 @@ from cornerstep.multiclass.solvers.pool import (
     Pool,
     active_examples,
     coefficients_of,
+    scan,
     sweep,
     with_entering,
 )
@@ -62,6 +63,11 @@ class DualIterate:
     def dual_value(self) -> float:
         """``D(A)``."""
         return self.problem.dual_value(self.own_image(), self.pool)
+
+    def losses_at(self, image: FloatArray, *, exact: bool = True) -> float:
+        """``sum_i s_i Phi_mu`` at other weights, in float64 if ``exact``."""
+        unused = Entering.room(self.problem, 0)
+        return float(scan(self.problem, self.pool, image, unused, exact=exact)[0].sum())
 
     def admit(self, entering: Entering) -> IntArray:
         """Let classes enter the pools; returns the examples that have some."""

@@ -6,7 +6,9 @@ import math
 from typing import NamedTuple
 
 from cornerstep.core.types import FloatArray
+from cornerstep.learning.rounding import Rounding, certified
 from cornerstep.multiclass.solvers.pool import Pool
+from cornerstep.optimiser.loop import Look
 
 
 class PrimalPoint(NamedTuple):
@@ -43,6 +45,10 @@ class Incumbents:
     def gap(self) -> float:
         """By how much either can be off."""
         return max(self.value - self.dual, 0.0)
+
+    def look(self, rounding: Rounding, sweeps: int) -> Look:
+        """What the loop is told, after so many sweeps."""
+        return certified(self.value, self.dual, rounding, (self.dual, sweeps))
 
     def set_weights(self, value: float, point: PrimalPoint) -> None:
         """Take these weights for the best."""

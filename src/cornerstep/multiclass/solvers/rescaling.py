@@ -8,9 +8,48 @@ half the rounds).
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from cornerstep.core.types import FloatArray
+from cornerstep.multiclass.solvers.block_settings import BlockSettings
+from cornerstep.multiclass.solvers.dual_iterate import DualIterate
+from cornerstep.multiclass.solvers.incumbents import Incumbents, PrimalPoint
+
+
+class Scanned(NamedTuple):
+    """A scan of weights W: ``P(W)``, ``|W|²``, and of each example the loss and its slope in t."""
+
+    value: float
+    square: float
+    losses: FloatArray
+    slopes: FloatArray
+
+
+def try_longer_weights(
+    iterate: DualIterate,
+    best: Incumbents,
+    scanned: Scanned,
+    target: float,
+    settings: BlockSettings,
+) -> None:
+    """Take ``t W`` for the best point if it is, where t > 1 promises enough to look at it."""
+    value, square, losses, slopes = scanned
+    good = best.dual + settings.longer_promise * (best.value - best.dual)
+    if best.value - best.dual > target * best.value:
+        share = settings.longer_arrival
+        good = max(good, best.dual / (1.0 - min(share * target, share)))
+    if square == 0 or least_rescaled_value(value, square, slopes) > good:
+        return
+    scale, promised = best_scale(square, losses, slopes)
+    if promised > good:
+        return
+    image = scale * iterate.image
+    value = iterate.losses_at(image) + 0.5 * scale**2 * square
+    if value < best.value:
+        starts, classes, beta = iterate.pool
+        best.set_weights(value, PrimalPoint(image, (starts, classes, scale * beta)))
 
 
 def least_rescaled_value(value: float, square: float, slopes: FloatArray) -> float:
