@@ -204,9 +204,8 @@ class BlockAscent:
         best.offer_dual(iterate.dual_value(), iterate.pool, may_fall=accelerated is not None)
         if value < best.value:
             best.set_weights(value, PrimalPoint(iterate.image.copy(), iterate.pool))
-        try_longer_weights(
-            iterate, best, Scanned(value, square, losses, slopes), self.pace.target, self.settings
-        )
+        scanned = Scanned(value, square, losses, slopes)
+        try_longer_weights(iterate, best, scanned, self.settings.longer_promise)
         if accelerated and self.pace.rounds % self.settings.mean_period == 0:
             self._candidate = accelerated.mean
         self._try_candidate()
@@ -256,7 +255,7 @@ class BlockAscent:
     def _sweep(self, active: IntArray) -> None:
         """Sweep over the active examples until the next look is worth more.
 
-        Blocks that stand still rest; where most do and little is gained, a last sweep is over all.
+        Blocks that stand still rest until the next round.
         """
         settings, pace, examples = self.settings, self.pace, self.problem.examples
         entries = self.iterate.pool[1].size + active.size
@@ -274,12 +273,6 @@ class BlockAscent:
             if pace.is_little(total, self.best.dual):
                 break
             moving = still_moving(moving, gains, settings.resting_gain)
-        few = moving.size < settings.polish_share * active.size
-        if few and gained < settings.polish_gain * pace.gap and not self.expired():
-            # the duals are good, W is not: blocks that rest do not fit it any more
-            gained += float(self.iterate.sweep(active, self.order.seed()).sum())
-            spent += cost
-            count += 1
         self.sweeps += count
         pace.note_sweeps(count, gained, spent, cost)
 
