@@ -295,7 +295,7 @@ def machine(problem: Problem, rule: str, target: float = 1e-6) -> Any:
 def _point(problem: Problem, solver: Any, rule: str) -> Point:
     """Where a solver object is now; images are W itself as the examples are dense."""
     if rule == "block":
-        return Point(solver.best_image, solver.coefficients())
+        return Point(solver.weights_image(), solver.coefficients())
     state = solver.state
     if state.alpha.size:
         return Point(solver.primal.image, problem.C * state.alpha)

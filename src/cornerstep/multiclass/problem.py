@@ -24,6 +24,7 @@ import numpy as np
 
 from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.data.digests import of_rows
+from cornerstep.multiclass.compiled import sweeps as kernels
 from cornerstep.multiclass.examples import Examples, KernelExamples
 from cornerstep.multiclass.losses import Loss
 from cornerstep.multiclass.rounding import Reach, check_scales
@@ -134,6 +135,21 @@ class MulticlassProblem:
             float(self.block_losses(block, self.examples.scores(block, image, exact=True)).sum())
             for block in self.blocks()
         )
+
+    def squared_norm(self, image: FloatArray, pool: tuple[Any, ...]) -> float:
+        """``|W|²`` of the weights with this image and (a kernel needs them) these dual points."""
+        if not self.examples.kernel:
+            return float(np.vdot(image, image))
+        return float(kernels.pool_square(self.examples.rows, image, pool, self.record))
+
+    def dual_value(self, image: FloatArray, pool: tuple[Any, ...]) -> float:
+        """``D`` of the dual points of ``pool``, whose weights have this image."""
+        return float(kernels.dual_terms(pool, self.record)) - 0.5 * self.squared_norm(image, pool)
+
+    def is_small(self, at_most: int) -> bool:
+        """Whether W is an array of at most so many entries: examples are dense, with no kernel."""
+        dense = not (self.examples.kernel or self.examples.sparse)
+        return dense and self.n_classes * self.examples.size <= at_most
 
     def dual_reach(self, coefficients: Any) -> Reach:
         """The same for D of dual points with these coefficients: less than the scales allow."""

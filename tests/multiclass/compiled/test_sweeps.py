@@ -11,8 +11,12 @@ from cornerstep import MulticlassSVC
 from cornerstep.multiclass.compiled import sweeps as kernels
 from cornerstep.multiclass.examples import Examples, KernelExamples
 from cornerstep.multiclass.problem import MulticlassProblem
-from cornerstep.multiclass.solvers.block import SECOND_ORDER, BlockAscent, _longer
-from cornerstep.multiclass.solvers.second_order import Faces
+from cornerstep.multiclass.solvers.block import BlockAscent
+from cornerstep.multiclass.solvers.block_settings import BlockSettings
+from cornerstep.multiclass.solvers.pace import SECOND_ORDER
+from cornerstep.multiclass.solvers.pool import active_examples
+from cornerstep.multiclass.solvers.rescaling import best_scale
+from cornerstep.multiclass.solvers.second_order import Faces, SecondOrderSettings
 from cornerstep.optimiser.loop import Stopping, run
 from support.multiclass_problems import LOSS_KINDS, draw
 
@@ -45,7 +49,7 @@ def test_longer_weights_by_brute_force(seed):
     def value(t):
         return 0.5 * t * t * square + np.maximum(losses + (t - 1) * slopes, 0).sum()
 
-    t, promised = _longer(square, losses, slopes)
+    t, promised = best_scale(square, losses, slopes)
     assert t >= 1
     assert promised == pytest.approx(value(t), rel=1e-12)
     falling = slopes < 0
@@ -57,23 +61,26 @@ def test_longer_weights_by_brute_force(seed):
 
 
 @pytest.mark.parametrize("square", [0.0, 1.0])
-def test_weights_that_should_not_be_longer(square):
+def test_weights_that_should_not_bebest_scale(square):
     losses = np.array([0.0, 1.0, 2.0])
     for slopes in (np.zeros(3), np.array([0.0, 0.5, 2.0])):  # nothing falls
-        assert _longer(square, losses, slopes) == (1.0, 0.5 * square + 3.0)
-    assert _longer(5.0, losses, np.array([0.0, -1.0, -2.0])) == (1.0, 5.5)  # |W|² rises faster
-    assert _longer(1.0, np.zeros(3), np.array([-1.0, -1.0, 0.0])) == (1.0, 0.5)  # nothing to gain
+        assert best_scale(square, losses, slopes) == (1.0, 0.5 * square + 3.0)
+    assert best_scale(5.0, losses, np.array([0.0, -1.0, -2.0])) == (1.0, 5.5)  # |W|² rises faster
+    assert best_scale(1.0, np.zeros(3), np.array([-1.0, -1.0, 0.0])) == (
+        1.0,
+        0.5,
+    )  # nothing to gain
 
 
 @every_loss
 def test_slopes_of_a_scan_are_derivatives(kind):
     solver = ascent(kind, rounds=2)
     problem, n = solver.problem, solver.problem.examples.n
-    image = solver.image
+    image = solver.iterate.image
     scores = problem.examples.scores(slice(0, n), image)
     losses, slopes = np.empty(n), np.empty(n)
     found, n_found = np.empty((n, 5), np.int32), np.empty(n, np.int64)
-    kernels.scan(scores, 0, solver.pool, problem.record, 5, found, n_found, losses, slopes)
+    kernels.scan(scores, 0, solver.iterate.pool, problem.record, 5, found, n_found, losses, slopes)
     assert losses.sum() == pytest.approx(problem.losses(image), rel=1e-12)
     h = 1e-7
     right = (problem.losses((1 + h) * image) - losses.sum()) / h
@@ -94,7 +101,7 @@ def test_products_are_those_of_the_hessian(kind, smoothing, share):
     """
     solver = ascent(kind, smoothing)
     problem, ridge = solver.problem, 0.3
-    starts, classes, beta = solver.pool
+    starts, classes, beta = solver.iterate.pool
     faces = Faces(problem, np.flatnonzero(np.diff(starts)), (starts, classes, share * beta))
     groups, firsts, members, owners, radial = faces.groups
     assert faces.dimension > 0
@@ -110,7 +117,7 @@ def test_products_are_those_of_the_hessian(kind, smoothing, share):
     if radial.size:
         same = owner[:, None] == owner
         onto += same * np.outer(radial[: faces.size], radial[: faces.size])
-    m, d = solver.image.shape
+    m, d = solver.iterate.image.shape
     rows = np.zeros((faces.size, m, d))
     rows[np.arange(faces.size), named] = problem.examples.data[owner]
     along = onto @ rows.reshape(faces.size, m * d)
@@ -118,20 +125,21 @@ def test_products_are_those_of_the_hessian(kind, smoothing, share):
     rng = np.random.default_rng(0)
     for _ in range(3):
         V = rng.standard_normal((m, d))
-        read = faces.read(V)
-        faces.scale(read, 1 / ridge, 1.0)
         product = V.copy()
-        faces.add(read, product)
+        faces.add(faces.read(V) / (ridge * faces.inverse_scales()), product)
         assert np.allclose(hessian @ V.ravel(), product.ravel(), rtol=1e-10, atol=1e-10)
+    formed = np.tril(faces.hessian(ridge))
+    assert np.allclose(formed, np.tril(hessian), rtol=1e-10, atol=1e-10)
 
 
 @every_loss
 def test_face_products_are_projections(kind):
     """Reading is ``P_i W'x_i``: orthogonal, symmetric, and along directions that sum to 0."""
     solver = ascent(kind)
-    faces = Faces(solver.problem, np.flatnonzero(np.diff(solver.pool[0])), solver.pool)
+    pool = solver.iterate.pool
+    faces = Faces(solver.problem, active_examples(pool), pool)
     rng = np.random.default_rng(0)
-    V, U = rng.standard_normal((2, *solver.image.shape))
+    V, U = rng.standard_normal((2, *solver.iterate.image.shape))
     read = faces.read(V)
     made = np.zeros_like(V)
     faces.add(faces.read(U), made)
@@ -218,15 +226,14 @@ def test_products_by_parts(dtype, monkeypatch):
 # -- second-order steps that do not pay ------------------------------------------------------------
 
 
-def test_steps_that_do_not_pay_get_rare(monkeypatch):
-    newton = "cornerstep.multiclass.solvers.second_order."
-    monkeypatch.setattr(newton + "_WORTH", np.inf)
-    monkeypatch.setattr(newton + "_EFFORT", (5, 5, 5))
+def test_steps_that_do_not_pay_get_rare():
+    steps = SecondOrderSettings(worth=np.inf, first_effort=5, least_effort=5, most_effort=5)
+    settings = BlockSettings(second_order=steps)
     given = draw("max-hinge", 0.0, 0)
     examples = KernelExamples(given.X @ given.X.T)
     problem = MulticlassProblem(examples, given.y, given.rho.size, given.loss, given.scales)
-    solver = BlockAscent(problem, np.random.default_rng(0), 1e-9)
-    solver._stage = SECOND_ORDER
+    solver = BlockAscent(problem, np.random.default_rng(0), 1e-9, settings=settings)
+    solver.pace.stage = SECOND_ORDER
     kinds = []
     for _ in range(20):
         solver.look()

@@ -8,9 +8,10 @@ import pytest
 from cornerstep.multiclass.compiled import sweeps as kernels
 from cornerstep.multiclass.examples import Examples
 from cornerstep.multiclass.problem import MulticlassProblem
-from cornerstep.multiclass.solvers import acceleration
-from cornerstep.multiclass.solvers.acceleration import Acceleration
-from cornerstep.multiclass.solvers.block import ACCELERATED, SECOND_ORDER, SWEEPS, BlockAscent
+from cornerstep.multiclass.solvers.acceleration import Acceleration, AccelerationSettings
+from cornerstep.multiclass.solvers.block import BlockAscent
+from cornerstep.multiclass.solvers.pace import ACCELERATED, SECOND_ORDER, SWEEPS
+from cornerstep.multiclass.solvers.pool import active_examples, coefficients_of, empty_pool
 from support.multiclass_problems import LOSS_KINDS, draw, optimum
 
 every_loss = pytest.mark.parametrize("kind", LOSS_KINDS)
@@ -23,22 +24,30 @@ def started(kind, smoothing=0.0, seed=0):
         Examples(given.X), given.y, given.rho.size, given.loss, given.scales, smoothing
     )
     solver = BlockAscent(problem, np.random.default_rng(seed), 1e-9)
-    solver._stage = ACCELERATED
+    solver.pace.stage = ACCELERATED
     return solver, given
+
+
+def recomputed(solver):
+    """``W(A)`` of the dual points that the sweeps are at, from the data."""
+    problem = solver.problem
+    pool = solver.iterate.pool
+    coefficients = coefficients_of(pool, problem.labels, problem.scales, problem.n_classes)
+    return problem.examples.image(coefficients)
 
 
 def pulled_dual(solver):
     """``l(A) - |W(A) + pull V|²/(2 (1 + pull)) + pull/2 |V|²``, from the coefficients."""
-    problem, steps = solver.problem, solver._accelerated
-    own = problem.examples.image(solver._build(solver.pool))
+    problem, iterate = solver.problem, solver.iterate
+    steps, own = iterate.acceleration, recomputed(solver)
     pull, centre = steps.pull, steps.centre
     square = ((own + pull * centre) ** 2).sum() / (1 + pull) - pull * (centre**2).sum()
-    return float(kernels.dual_terms(solver.pool, problem.record)) - 0.5 * square
+    return float(kernels.dual_terms(iterate.pool, problem.record)) - 0.5 * square
 
 
 def pulled_primal(solver):
     """``P(W) + pull/2 |W - V|²``."""
-    steps, W = solver._accelerated, solver.image
+    steps, W = solver.iterate.acceleration, solver.iterate.image
     apart = ((W - steps.centre) ** 2).sum()
     return 0.5 * (W**2).sum() + solver.problem.losses(W) + 0.5 * steps.pull * apart
 
@@ -62,11 +71,11 @@ def test_sweeps_gain_in_the_dual_of_the_pulled_problem(kind, smoothing):
     for _ in range(3):
         solver.look()
         solver.move()
-    active = np.flatnonzero(np.diff(solver.pool[0]))
-    solver._advance()
+    active = active_examples(solver.iterate.pool)
+    solver.iterate.advance(solver.settings.acceleration)
     for _ in range(3):
         before = pulled_dual(solver)
-        gained = solver._sweep_once(active.copy()).sum()
+        gained = solver.iterate.sweep(active.copy(), solver.order.seed()).sum()
         assert gained >= 0
         assert pulled_dual(solver) - before == pytest.approx(gained, rel=1e-6, abs=1e-10)
         assert pulled_dual(solver) <= pulled_primal(solver) + 1e-9
@@ -80,9 +89,9 @@ def test_sweeps_solve_the_pulled_problem(kind, smoothing):
     solver.move()
     for _ in range(200):
         solver.look()
-        solver.pool = kernels.repool(solver.pool, solver._found, solver._n_found)
+        active = solver.iterate.admit(solver._entering)
         for _ in range(20):
-            solver._sweep_once(np.flatnonzero(np.diff(solver.pool[0])))
+            solver.iterate.sweep(active.copy(), solver.order.seed())
     value = pulled_primal(solver)
     assert value - pulled_dual(solver) <= 1e-6 * value
 
@@ -122,8 +131,8 @@ def test_weights_without_dual_points(kind):
         solver.look()
         solver.move()
     n, weights = given.y.size, solver.weights_image()
-    nothing = np.zeros(n + 1, np.int64), np.empty(0, np.int32), np.empty(0)
-    again = BlockAscent(solver.problem, np.random.default_rng(0), 1e-9, (*nothing, weights))
+    state = (*empty_pool(n), weights)
+    again = BlockAscent(solver.problem, np.random.default_rng(0), 1e-9, state)
     for look in (again.look(), again.certify(again.point)):
         assert np.array_equal(again.weights_image(), weights)
         assert look.value == pytest.approx(given.primal(weights), rel=1e-9)
@@ -137,16 +146,14 @@ def test_second_order_steps_go_on_from_there(kind):
     for _ in range(3):
         solver.look()
         solver.move()
-    solver._stage = SECOND_ORDER
+    solver.pace.stage = SECOND_ORDER
     for _ in range(3):
         solver.move()
-        image = solver.problem.examples.image(solver._build(solver.pool))
-        assert np.allclose(solver.image, image, rtol=1e-9, atol=1e-9)
+        assert np.allclose(solver.iterate.image, recomputed(solver), rtol=1e-9, atol=1e-9)
         look = solver.certify(solver.point)
         dual, _ = look.extra
         assert given.dual(solver.coefficients()) == pytest.approx(dual, rel=1e-9)
-        image = solver.problem.examples.image(solver._build(solver.pool))
-        assert np.allclose(solver.image, image, rtol=1e-9, atol=1e-9)
+        assert np.allclose(solver.iterate.image, recomputed(solver), rtol=1e-9, atol=1e-9)
         solver.look()
 
 
@@ -170,7 +177,7 @@ def rounds_to(tol, most, *, accelerated):
         look = solver.look()
         if look.gap <= tol * look.value:
             return count
-        solver._stage = solver._stage if accelerated else SWEEPS
+        solver.pace.stage = solver.pace.stage if accelerated else SWEEPS
         solver.move()
     return most
 
@@ -185,15 +192,16 @@ def test_hard_problems_take_far_fewer_rounds():
 
 def test_the_pull_follows_the_dual():
     rng = np.random.default_rng(0)
-    steps = Acceleration(np.zeros((2, 3)))
+    settings = AccelerationSettings(raise_pull=1.2, lower_pull=0.4)
+    steps = Acceleration(np.zeros((2, 3)), settings)
     first = steps.pull
     for dual in range(10):
         steps.advance(rng.standard_normal((2, 3)), float(dual))
-    assert steps.pull == pytest.approx(first * acceleration._RAISE**10)
+    assert steps.pull == pytest.approx(first * settings.raise_pull**10)
     before = steps.pull
     weights = rng.standard_normal((2, 3))
     steps.advance(weights, 3.5)  # less than the 9 it had
-    assert steps.pull == pytest.approx(max(acceleration._LOWER * before, first))
+    assert steps.pull == pytest.approx(max(settings.lower_pull * before, first))
     assert np.array_equal(steps.centre, weights)  # without momentum
     for _ in range(200):
         steps.advance(weights, 3.5)

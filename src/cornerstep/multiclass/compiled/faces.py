@@ -320,20 +320,6 @@ def tangent_step(faces, rows, image, pool, problem, v, step):
 
 
 @kernel()
-def tangent_scale(faces, pool, problem, factor, power, v, entries):
-    """``v *= factor * s_i^power``; the dual coordinates of that go to ``entries`` of the pool."""
-    groups, firsts, members, owners, radial = faces
-    scales = problem[1]
-    entries[:] = 0.0
-    for g in range(groups):
-        s = scales[owners[g]]
-        for k in range(firsts[g], firsts[g + 1]):
-            v[k] *= factor * s**power
-            if members[k] >= 0:
-                entries[members[k]] = -v[k] / s
-
-
-@kernel()
 def pool_add(examples, rows, pool, problem, image):
     """Add the image of the pool's dual points of some examples to ``image``."""
     starts, classes, beta = pool

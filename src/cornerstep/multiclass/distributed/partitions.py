@@ -30,12 +30,23 @@ from cornerstep.multiclass.compiled import sweeps as kernels
 from cornerstep.multiclass.examples import Examples, with_constant
 from cornerstep.multiclass.losses import Loss
 from cornerstep.multiclass.problem import MulticlassProblem
+from cornerstep.multiclass.solvers.block_settings import BlockSettings
 from cornerstep.multiclass.solvers.passes import DualState, LocalRows
+from cornerstep.multiclass.solvers.pool import (
+    Entering,
+    Pool,
+    active_examples,
+    coefficients_of,
+    empty_pool,
+    scan,
+    still_moving,
+    sweep,
+    with_entering,
+)
 from cornerstep.multiclass.solvers.provenance import KEPT, Made
 from cornerstep.optimiser.order import Order
 
-_EXTRA = 5  # classes that may join a pool each round, beyond those that the loss weighs
-_STILL = 0.02  # blocks that gain less than this share of the mean rest until the next round
+_SETTINGS = BlockSettings()  # as on one machine: which classes enter, which blocks rest
 _LOCAL = 0.05  # a sweep that gains less than this share of the first ends the round
 
 
@@ -146,7 +157,7 @@ class Partition:
     """Dual points of some rows, and the tasks on them; the rows come with each task."""
 
     def __init__(self) -> None:
-        self.pool: tuple[Any, ...] | None = None  # of the block method: where W is taken
+        self.pool: Pool | None = None  # of the block method: where W is taken
         self._after: FloatArray | None = None  # the dual points that the last round proposed
         self._points: FloatArray | None = None  # of the batch methods, where they are kept
         self._corner: FloatArray | None = None
@@ -244,31 +255,31 @@ class Partition:
         dual points held, at those proposed, and half-way.
         """
         self._settle(problem, step)
-        losses = self._look(problem, image)
-        starts, classes, beta = self.pool = kernels.repool(self.pool, *self._found)
+        entering = Entering.room(problem, _SETTINGS.extra_classes)
+        losses, _ = scan(problem, self.held(problem), image, entering)
+        starts, classes, beta = self.pool = with_entering(self.held(problem), entering)
         self._after = beta.copy()
         pool = starts, classes, self._after
         record = (problem.labels, sigma * problem.scales, *problem.record[2:])
         start = image if current is None else current
-        moving = start.copy()
+        weights = start.copy()
         blocks = Order("permuted", problem.examples.n, np.random.default_rng(seed))
-        lively = np.flatnonzero(np.diff(starts))
+        moving = active_examples(pool)
         first = 0.0
-        for sweep in range(sweeps):
-            gains = np.empty(lively.size)
-            draw = blocks.seed()
-            kernels.sweep(lively, draw, problem.examples.rows, moving, pool, record, gains)
+        for count in range(sweeps):
+            rows = problem.examples.rows
+            gains = sweep(moving, blocks.seed(), rows, weights, pool, record)
             gain = float(gains.sum())
-            first = first if sweep else gain
+            first = first if count else gain
             if gain <= _LOCAL * first:
                 break
-            lively = lively[gains > _STILL * gain / lively.size]
-        moving -= start
-        moving /= sigma
+            moving = still_moving(moving, gains, _SETTINGS.resting_gain)
+        weights -= start
+        weights /= sigma
         half = starts, classes, 0.5 * (beta + self._after)
         return {
-            "image": moving,
-            "losses": losses,
+            "image": weights,
+            "losses": float(losses.sum()),
             "here": kernels.dual_terms(self.pool, problem.record),
             "half": kernels.dual_terms(half, problem.record),
             "there": kernels.dual_terms(pool, problem.record),
@@ -281,25 +292,10 @@ class Partition:
             after = self._after if step == 1.0 else before + step * (self._after - before)
             self.pool, self._after = (starts, classes, after), None
 
-    def _look(self, problem: MulticlassProblem, image: FloatArray) -> float:
-        n = problem.examples.n
-        most = min(problem.loss.rho.size + _EXTRA, problem.n_classes)
-        self._found = np.empty((n, most), np.int32), np.zeros(n, np.int64)
-        losses, slopes = np.empty(n), np.empty(n)
-        for block in problem.blocks():
-            scores = problem.examples.scores(block, image)
-            if problem.smoothing:
-                losses[block] = problem.block_losses(block, scores)
-            kernels.scan(
-                scores, block.start, self.pool, problem.record, most, *self._found, losses, slopes
-            )
-        return float(losses.sum())
-
     def held(self, problem: MulticlassProblem) -> tuple[Any, ...]:
         """The dual points of the block method; a change that was proposed is no part of them."""
         if self.pool is None:
-            n = problem.examples.n
-            self.pool = np.zeros(n + 1, np.int64), np.empty(0, np.int32), np.empty(0)
+            self.pool = empty_pool(problem.examples.n)
         return self.pool
 
     def exact(self, problem: MulticlassProblem, image: FloatArray) -> Reply:
@@ -338,16 +334,7 @@ class Partition:
     def coefficients(self, labels: IntArray, scales: FloatArray, n_classes: int) -> Any:
         """``s_i alpha_i`` of the dual points held, as a sparse matrix."""
         assert self.pool is not None
-        starts, classes, beta = self.pool
-        n = labels.size
-        examples = np.repeat(np.arange(n), np.diff(starts))
-        amounts = scales[examples] * beta
-        totals = np.bincount(examples, weights=amounts, minlength=n)
-        rows = np.concatenate([examples, np.arange(n)])
-        columns = np.concatenate([classes, labels])
-        out = sp.csr_array((np.concatenate([-amounts, totals]), (rows, columns)), (n, n_classes))
-        out.eliminate_zeros()
-        return out
+        return coefficients_of(self.pool, labels, scales, n_classes)
 
     def restore(self, pool: tuple[Any, ...] | None) -> None:
         """Hold these dual points of the block method, or 0."""

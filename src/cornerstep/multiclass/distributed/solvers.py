@@ -35,7 +35,6 @@ from cornerstep.multiclass.distributed.partitions import (
     state_of,
 )
 from cornerstep.multiclass.rounding import Reach, check_size, peaks
-from cornerstep.multiclass.solvers.block import POOL
 from cornerstep.multiclass.solvers.passes import (
     PROBES,
     DualState,
@@ -48,6 +47,7 @@ from cornerstep.multiclass.solvers.passes import (
     moments_of,
     rounding,
 )
+from cornerstep.multiclass.solvers.pool import NAMES
 from cornerstep.multiclass.solvers.provenance import NOTHING, blend, made_by
 from cornerstep.optimiser.loop import Look, Move
 
@@ -254,11 +254,11 @@ class SpreadAscent:
     def snapshot(self) -> dict[str, Any] | None:
         """The dual points held, as arrays by name; None if some are lost at the moment."""
         pool = self.crew.duals()
-        return None if pool is None else dict(zip(POOL, pool, strict=True))
+        return None if pool is None else dict(zip(NAMES, pool, strict=True))
 
     def resume(self, arrays: dict[str, Any]) -> None:
         """Go on from a snapshot."""
-        self.crew.restore(tuple(arrays[name] for name in POOL))
+        self.crew.restore(tuple(arrays[name] for name in NAMES))
         self._take_held()
 
     def _exact(self, image: FloatArray) -> Reply:

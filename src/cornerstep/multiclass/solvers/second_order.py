@@ -1,80 +1,131 @@
-"""Second-order steps of the multi-class dual, on the faces that the blocks are on.
+"""Second-order steps of the multi-class dual, between the sweeps of block ascent.
 
-A face is known by groups of entries that may trade weight (``multiclass_faces.tangents``).  There
-are two steps, and both damp the dual by ``damping/2 sum_i s_i |alpha_i - alpha_i^0|²``:
+*Problem.*  With D and ``W(A) = sum_i s_i x_i alpha_i'`` as in
+:mod:`cornerstep.multiclass.problem`, from the dual points ``A^0``, improve on
 
-*Face step*, while the face has fewer free coordinates than W: conjugate gradients for the damped
-Newton system on the face, then a step projected onto the blocks, shortened until D grows.
+``max over A of  D(A) - damping/2 sum_i s_i |alpha_i - alpha_i^0|²``,  alpha_i in its polytope.
 
-*Proximal step*, when it has more: D is then flat in many directions of the face, and the
-maximiser of the damped dual is worth finding exactly.  Seen from the primal it is the minimum of
+The *face* of a block is given by groups of entries that may trade weight (:class:`Faces`).
 
-``Psi(W) = 1/2 |W|² + sum_i s_i phi_i(W'x_i)``,  ``grad Psi = W - W(alpha(W))``,
+*Face step*, with a kernel, where W has no coordinates of its own:
 
-with phi_i the loss smoothed around alpha_i^0 and ``alpha_i(W)`` the proximal point, a projection.
-Psi is minimised by a semismooth Newton method: on the faces of the proximal points its Hessian is
-``I + sum_i s_i/(mu + damping) x_i x_i' (x) P_i``, P_i the projection onto the face's directions.
+1. Solve the damped Newton system ``(Q + (mu + damping)/s) v = grad D`` on the face by a few steps
+   of conjugate gradients.
+2. Project ``A + step v`` onto the blocks; shorten the step until D grows.
+
+*Proximal step*, without a kernel, where W has so few entries that a Hessian of it is factorised.
+D is then flat in many directions of the face, and the maximiser of the damped dual is worth finding
+exactly.  Seen from the primal it is the minimum of
+
+``Psi(W) = 1/2 |W|² + sum_i s_i phi_i(W'x_i)``,  ``grad Psi = W - W(A(W))``,
+
+with phi_i the loss smoothed around alpha_i^0, and ``alpha_i(W)`` the proximal point, a projection.
+
+1. Semismooth Newton: on the faces of the proximal points the Hessian of Psi is
+   ``I + sum_i s_i/(mu + damping) x_i x_i' (x) P_i``, P_i the projection onto the directions of
+   face i.  Factorise it and shorten the step until Psi falls enough.
+2. Repeat until the model promises little, or the steps are used up.
+3. D is a parabola between A^0 and the proximal points: go to its maximum.
+
+After either, :class:`SecondOrder` adapts damping and effort, and skips rounds where it did not pay.
+
+References
+----------
+- R. T. Rockafellar. Monotone operators and the proximal point algorithm. SIAM J. Control Optim.
+  1976: the damped dual.
+- L. Qi, J. Sun. A nonsmooth version of Newton's method. Math. Programming 1993; X. Li, D. Sun,
+  K.-C. Toh. A highly efficient semismooth Newton augmented Lagrangian method for solving Lasso
+  problems. SIAM J. Optim. 2018: the proximal step.
+- R. S. Dembo, S. C. Eisenstat, T. Steihaug. Inexact Newton methods. SIAM J. Numer. Anal. 1982: few
+  conjugate gradients.  C.-J. Lin, J. J. Moré. Newton's method for large bound-constrained
+  optimization problems. SIAM J. Optim. 1999: projected steps on a face.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.multiclass.compiled import faces as face_kernels
-from cornerstep.multiclass.compiled import sweeps as kernels
 from cornerstep.multiclass.problem import MulticlassProblem
 
-SMALL = 500  # weights few enough to form and factorise a Hessian
-_NONE = np.empty(0)
-_CG_STEPS = 30
-_CG_ACCURACY = 0.1  # of a Newton system, relative to its right-hand side
-_SUFFICIENT = 1e-4  # share of the promised decrease that a step must achieve
-_EFFORT = (10, 5, 100)  # conjugate gradient steps of a second-order step: at first, least, most;
-_WORTH = 0.2  # more of them if they gain this share of what the sweeps do, fewer otherwise:
-_MORE, _FEWER = 1.5, 0.8  # where even the fewest gain less, the next rounds do without
-_NEWTON = (3, 10)  # Newton steps of a proximal step: at first (one more each time), at most
-_DAMPING = (0.4, 2.0)  # factors on the damping after a step most of the way, and otherwise
-_LEAST_DAMPING = 1e-8  # of what it is at first
 
+@dataclass(frozen=True)
+class SecondOrderSettings:
+    """The numbers of second-order steps.
 
-class Weights(NamedTuple):
-    """W as its image, with the dual coordinates it is made of: one for each entry of the pool."""
+    They were chosen together, on kernel problems and on badly scaled features (wine, C = 100);
+    where nothing else is said, none was measured apart.
+    """
 
-    image: FloatArray
-    beta: FloatArray
+    small_weights: int = 500
+    """Entries of W up to which there are proximal steps: to factorise costs its cube."""
 
-    def plus(self, other: Weights, step: float) -> Weights:
-        """``self + step other``."""
-        return Weights(self.image + step * other.image, self.beta + step * other.beta)
+    cg_accuracy: float = 0.1
+    """Residual, relative to the right-hand side, at which conjugate gradients stop: the step is
+    projected and damped anyway."""
 
+    first_effort: float = 10.0
+    """Conjugate gradient steps of the first face step."""
 
-def inner(
-    problem: MulticlassProblem, pool: tuple[Any, ...], first: Weights, second: Weights
-) -> float:
-    """``<W, V>``; with a kernel, images are scores and the coordinates of W are needed."""
-    if not problem.examples.kernel:
-        return float(np.vdot(first.image, second.image))
-    coordinates = (*pool[:2], first.beta)
-    return float(
-        kernels.pool_square(problem.examples.rows, second.image, coordinates, problem.record)
-    )
+    least_effort: float = 5.0
+    """The fewest: a step of so few that gains little makes the next rounds do without."""
 
+    most_effort: float = 100.0
+    """The most: each costs about as much as a sweep."""
 
-def squared_norm(problem: MulticlassProblem, image: FloatArray, pool: tuple[Any, ...]) -> float:
-    """``|W|²`` of the weights with this image and these dual points."""
-    weights = Weights(image, pool[2])
-    return inner(problem, pool, weights, weights)
+    worth: float = 0.2
+    """Share of what the last sweeps gained that a step must gain to pay."""
 
+    more_effort: float = 1.5
+    """Factor on the effort after a step that paid."""
 
-def is_small(problem: MulticlassProblem) -> bool:
-    """Whether the Hessian of Psi can be formed and factorised."""
-    examples = problem.examples
-    dense = not (examples.kernel or examples.sparse)
-    return dense and problem.n_classes * examples.size <= SMALL
+    less_effort: float = 0.8
+    """Factor on the effort after another."""
+
+    first_newton_steps: int = 3
+    """Newton steps of the first proximal step; each later one has one more: the less damping, the
+    farther the proximal point."""
+
+    most_newton_steps: int = 10
+    """Newton steps of a proximal step, at most."""
+
+    sufficient_decrease: float = 1e-4
+    """Share of the decrease of Psi promised by its slope that a step must achieve (Armijo)."""
+
+    newton_converged: float = 1e-3
+    """A slope of Psi that is this share of the steepest so far ends a proximal step."""
+
+    proximal_shortening: float = 0.4
+    """Factor on a Newton step of Psi that did not achieve the decrease."""
+
+    shortest_proximal: float = 1e-4
+    """The shortest such step that is tried."""
+
+    face_shortening: float = 0.3
+    """Factor on a face step that did not increase D."""
+
+    shortest_face: float = 1e-3
+    """The shortest such step that is tried."""
+
+    first_damping: float = 1e-2
+    """Damping of the first step, in means of ``s_i |x_i|²``, the curvature of a block."""
+
+    least_damping: float = 1e-8
+    """The least damping, in that of the first step: below it, systems are singular to rounding."""
+
+    less_damping: float = 0.4
+    """Factor on the damping after a step longer than ``long_step``."""
+
+    more_damping: float = 2.0
+    """Factor on the damping after another."""
+
+    long_step: float = 0.5
+    """Share of the way that makes a step one to trust the model after."""
 
 
 class Faces:
@@ -87,6 +138,15 @@ class Faces:
         The examples that have classes in the pool.
     pool : tuple
         Dual points.
+
+    Attributes
+    ----------
+    groups : tuple
+        Of entries that may trade weight, as the compiled functions take them.
+    size : int
+        Members of all groups: the length of vectors on the face.
+    dimension : int
+        Free coordinates.
     """
 
     def __init__(self, problem: MulticlassProblem, active: IntArray, pool: tuple[Any, ...]) -> None:
@@ -119,24 +179,30 @@ class Faces:
             self.groups, problem.examples.rows, self.pool, problem.record, image, v, True
         )
 
+    def gradient(self, image: FloatArray) -> FloatArray:
+        """The gradient of D along the face."""
+        out = self.read(image)
+        face_kernels.tangent_gradient(
+            self.groups, self.pool, self.problem.record, np.empty(self.size), out
+        )
+        return out
+
     def hessian(self, ridge: float) -> FloatArray:
         """``I + sum_i s_i/ridge x_i x_i' (x) P_i`` of dense examples, its lower triangle."""
         problem = self.problem
         rows = problem.examples.rows[1]
         out = np.eye(problem.n_classes * rows.shape[1])
-        room = np.empty((problem.n_classes, problem.n_classes)), np.empty(rows.shape[1])
+        scratch = np.empty((problem.n_classes, problem.n_classes)), np.empty(rows.shape[1])
         face_kernels.tangent_hessian(
-            self.groups, rows, self.pool, problem.record, ridge, *room, out
+            self.groups, rows, self.pool, problem.record, ridge, *scratch, out
         )
         return out
 
-    def scale(self, v: FloatArray, factor: float, power: float) -> FloatArray:
-        """``v *= factor * s_i^power`` in place; returns what it is in dual coordinates."""
-        entries = np.empty_like(self.pool[2])
-        face_kernels.tangent_scale(
-            self.groups, self.pool, self.problem.record, factor, power, v, entries
-        )
-        return entries
+    def inverse_scales(self) -> FloatArray:
+        """``1/s_i`` of each member."""
+        groups, firsts, _, owners, _ = self.groups
+        inverse = 1.0 / self.problem.scales[owners[:groups]]
+        return np.repeat(inverse, np.diff(firsts[: groups + 1]))
 
 
 def face_step(
@@ -145,6 +211,7 @@ def face_step(
     image: FloatArray,
     damping: float,
     effort: int,
+    settings: SecondOrderSettings,
 ) -> tuple[FloatArray, FloatArray, float]:
     """Try a damped Newton step of the dual on the face.
 
@@ -153,41 +220,33 @@ def face_step(
     """
     record, rows = problem.record, problem.examples.rows
     pool = faces.pool
-    v = _damped_newton(problem, faces, image, damping, effort)
-    before = dual_value(problem, image, pool)
+    ridge = problem.smoothing + damping
+    v = _damped_newton(faces, image, ridge, effort, settings.cg_accuracy)
+    before = problem.dual_value(image, pool)
     step = 1.0
-    while step > 1e-3:
+    while step > settings.shortest_face:
         trial, moved = image.copy(), (*pool[:2], pool[2].copy())
         face_kernels.tangent_step(faces.groups, rows, trial, moved, record, v, step)
-        if dual_value(problem, trial, moved) > before:
+        if problem.dual_value(trial, moved) > before:
             return trial, moved[2], step
-        step *= 0.3
+        step *= settings.face_shortening
     return image, pool[2], 0.0
 
 
 def _damped_newton(
-    problem: MulticlassProblem,
-    faces: Faces,
-    image: FloatArray,
-    damping: float,
-    effort: int,
+    faces: Faces, image: FloatArray, ridge: float, effort: int, accuracy: float
 ) -> FloatArray:
-    """Conjugate gradients for ``(Q + (mu + damping)/s) v = gradient of D`` on the face."""
-    residual = faces.read(image)
-    face_kernels.tangent_gradient(
-        faces.groups, faces.pool, problem.record, np.empty(faces.size), residual
-    )
-    ridge = problem.smoothing + damping
+    """Conjugate gradients for ``(Q + ridge/s) v = gradient of D`` on the face."""
+    residual = faces.gradient(image)
+    diagonal = ridge * faces.inverse_scales()
     solution, direction = np.zeros(faces.size), residual
     square = first = float(residual @ residual)
     for _ in range(effort):
-        if square <= _CG_ACCURACY**2 * first:
+        if square <= accuracy**2 * first:
             break
         between = np.zeros_like(image)
         faces.add(direction, between)
-        product = direction.copy()
-        faces.scale(product, ridge, -1.0)
-        product += faces.read(between)
+        product = direction * diagonal + faces.read(between)
         curvature = float(direction @ product)
         if curvature <= 0:  # rounding: the gradient is as small as it gets
             break
@@ -197,12 +256,6 @@ def _damped_newton(
         previous, square = square, float(residual @ residual)
         direction = residual + (square / previous) * direction
     return solution
-
-
-def dual_value(problem: MulticlassProblem, image: FloatArray, pool: tuple[Any, ...]) -> float:
-    """``D`` of the dual points of ``pool``, which have this image."""
-    terms = float(kernels.dual_terms(pool, problem.record))
-    return terms - 0.5 * squared_norm(problem, image, pool)
 
 
 class ProximalStep:
@@ -215,118 +268,84 @@ class ProximalStep:
         image: FloatArray,
         pool: tuple[Any, ...],
         damping: float,
+        settings: SecondOrderSettings,
     ) -> None:
         self.problem = problem
         self.active = active
+        self.image = image
         self.pool = pool
         self.damping = damping
-        self.direct = is_small(problem)
-        self.start = self._weights(image, pool[2])
+        self.settings = settings
 
-    def solve(self, newton: int, effort: int) -> tuple[FloatArray, FloatArray, float]:
-        """The best point on the way to the proximal one.
+    def solve(self, newton_steps: int) -> tuple[FloatArray, FloatArray, float]:
+        """The best point on the way to the proximal one, with at most so many Newton steps.
 
-        At most ``newton`` Newton steps go there, with about ``effort`` conjugate gradient steps in
-        all.  Returns the point's image, its beta and how much of the way it is.
+        Returns the point's image, its beta and how much of the way it is.
         """
-        self.effort = effort
-        weights = self.start
-        value, fresh = self._smooth(weights)
-        first = 0.0
-        for _ in range(newton):
-            if self.effort <= 0:
-                break
-            gradient = weights.plus(self._made_of(fresh), -1.0)
-            direction = self._newton_direction(gradient, fresh)
-            slope = inner(self.problem, self.pool, gradient, direction)
-            first = min(first, slope)
+        settings = self.settings
+        weights = self.image
+        value, beta = self._smoothed(weights)
+        steepest = 0.0
+        for _ in range(newton_steps):
+            gradient = weights - self._image_of(beta)
+            direction = self._newton_direction(gradient, beta)
+            slope = float(np.vdot(gradient, direction))
+            steepest = min(steepest, slope)
             step = 1.0
-            while step > 1e-4:
-                trial = weights.plus(direction, step)
-                trial_value, trial_fresh = self._smooth(trial)
-                if trial_value <= value + _SUFFICIENT * step * slope:
+            while step > settings.shortest_proximal:
+                trial = weights + step * direction
+                trial_value, trial_beta = self._smoothed(trial)
+                if trial_value <= value + settings.sufficient_decrease * step * slope:
                     break
-                step *= 0.4
+                step *= settings.proximal_shortening
             else:
                 break
-            weights, value, fresh = trial, trial_value, trial_fresh
-            if slope >= 1e-3 * first:  # the model promises little more
+            weights, value, beta = trial, trial_value, trial_beta
+            if slope >= settings.newton_converged * steepest:
                 break
-        return self._best_on_the_way(self._made_of(fresh).image, fresh)
+        return self._best_on_the_way(self._image_of(beta), beta)
 
     def _best_on_the_way(
         self, image: FloatArray, beta: FloatArray
     ) -> tuple[FloatArray, FloatArray, float]:
         """Maximise D, a parabola, between the old dual points and these."""
-        change = Weights(image - self.start.image, beta - self.pool[2])
+        change = image - self.image, beta - self.pool[2]
         old, middle, new = (self._dual_after(change, t) for t in (0.0, 0.5, 1.0))
         slope, bend = 4 * middle - 3 * old - new, old - 2 * middle + new
         step = min(max(slope / (-4 * bend), 0.0), 1.0) if bend < 0 else 1.0
         if self._dual_after(change, step) <= old:  # all that is left is rounding
-            return self.start.image, self.pool[2], 0.0
-        return self.start.image + step * change.image, self.pool[2] + step * change.beta, step
+            return self.image, self.pool[2], 0.0
+        return self.image + step * change[0], self.pool[2] + step * change[1], step
 
-    def _dual_after(self, change: Weights, t: float) -> float:
-        pool = (*self.pool[:2], self.pool[2] + t * change.beta)
-        return dual_value(self.problem, self.start.image + t * change.image, pool)
+    def _dual_after(self, change: tuple[FloatArray, FloatArray], t: float) -> float:
+        pool = (*self.pool[:2], self.pool[2] + t * change[1])
+        return self.problem.dual_value(self.image + t * change[0], pool)
 
-    def _smooth(self, weights: Weights) -> tuple[float, FloatArray]:
-        """``Psi(W)`` and the proximal points there."""
+    def _smoothed(self, weights: FloatArray) -> tuple[float, FloatArray]:
+        """``Psi(W)`` and beta of the proximal points there."""
         problem = self.problem
-        fresh = self.pool[2].copy()
+        beta = self.pool[2].copy()
         losses = face_kernels.proximal(
-            self.active, problem.examples.rows, weights.image, self.pool, problem.record,
-            self.damping, fresh,
+            self.active, problem.examples.rows, weights, self.pool, problem.record,
+            self.damping, beta,
         )  # fmt: skip
-        return float(losses) + 0.5 * inner(problem, self.pool, weights, weights), fresh
+        return float(losses) + 0.5 * float(np.vdot(weights, weights)), beta
 
-    def _made_of(self, beta: FloatArray) -> Weights:
-        """``W(alpha)``."""
-        image = np.zeros_like(self.start.image)
+    def _image_of(self, beta: FloatArray) -> FloatArray:
+        """``W(A)``."""
+        image = np.zeros_like(self.image)
         pool = (*self.pool[:2], beta)
         problem = self.problem
         face_kernels.pool_add(self.active, problem.examples.rows, pool, problem.record, image)
-        return self._weights(image, beta)
+        return image
 
-    def _weights(self, image: FloatArray, beta: FloatArray) -> Weights:
-        """W with the coordinates that only a kernel needs."""
-        return Weights(image, beta if self.problem.examples.kernel else _NONE)
-
-    def _newton_direction(self, gradient: Weights, fresh: FloatArray) -> Weights:
-        """Solve ``H d = -gradient``, H taken on the faces of ``fresh``.
-
-        By Cholesky where W is small, otherwise to a tenth by conjugate gradients.
-        """
-        problem, pool = self.problem, self.pool
-        faces = Faces(problem, self.active, (*pool[:2], fresh))
-        ridge = problem.smoothing + self.damping
-        if self.direct:
-            factor = cho_factor(faces.hessian(ridge), lower=True, check_finite=False)
-            step = cho_solve(factor, gradient.image.ravel(), check_finite=False)
-            return Weights(-step.reshape(gradient.image.shape), gradient.beta)
-        kernel = problem.examples.kernel
-        solution = Weights(np.zeros_like(gradient.image), np.zeros_like(gradient.beta))
-        residual = solution.plus(gradient, -1.0)
-        direction = residual
-        square = first = inner(problem, pool, residual, residual)
-        for _ in range(_CG_STEPS):
-            if square <= _CG_ACCURACY**2 * first:
-                break
-            self.effort -= 1
-            along = faces.read(direction.image)
-            entries = faces.scale(along, 1.0 / ridge, 1.0)
-            image = direction.image.copy()
-            faces.add(along, image)
-            product = Weights(image, direction.beta + entries if kernel else _NONE)
-            curvature = inner(problem, pool, direction, product)
-            if curvature <= 0:  # rounding: the gradient is as small as it gets
-                break
-            length = square / curvature
-            solution = solution.plus(direction, length)
-            residual = residual.plus(product, -length)
-            previous, square = square, inner(problem, pool, residual, residual)
-            direction = residual.plus(direction, square / previous)
-        return solution
+    def _newton_direction(self, gradient: FloatArray, beta: FloatArray) -> FloatArray:
+        """Solve ``H d = -gradient``, H taken on the faces of the proximal points, by Cholesky."""
+        faces = Faces(self.problem, self.active, (*self.pool[:2], beta))
+        hessian = faces.hessian(self.problem.smoothing + self.damping)
+        factor = cho_factor(hessian, lower=True, check_finite=False)
+        step = cho_solve(factor, gradient.ravel(), check_finite=False)
+        return -step.reshape(gradient.shape)
 
 
 class SecondOrder:
@@ -335,53 +354,70 @@ class SecondOrder:
     Parameters
     ----------
     problem : MulticlassProblem
+    settings : SecondOrderSettings
+
+    Attributes
+    ----------
+    effort : float
+        Conjugate gradient steps of the next face step.  A proximal step has none; for either it
+        falls to its least before rounds are skipped.
     """
 
-    def __init__(self, problem: MulticlassProblem) -> None:
+    def __init__(
+        self, problem: MulticlassProblem, settings: SecondOrderSettings | None = None
+    ) -> None:
         self.problem = problem
-        self.effort = float(_EFFORT[0])
+        self.settings = settings or SecondOrderSettings()
+        self.effort = self.settings.first_effort
         self._steps = 0
-        self._pause = self._rest = 0  # rounds without a step: after the last one, from now on
-        self._first_damping = 1e-2 * float((problem.scales * problem.examples.norms).mean())
-        self._damping = self._first_damping
-        self._on_faces = False  # whether the last step was one on a face
+        self._skip_length = self._rounds_to_skip = 0
+        mean = float((problem.scales * problem.examples.norms).mean())
+        self._first_damping = self._damping = self.settings.first_damping * mean
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether there is a step for this problem: it has a kernel, or W is small."""
+        small = self.problem.is_small(self.settings.small_weights)
+        return small or self.problem.examples.kernel
 
     def is_due(self) -> bool:
         """Whether this round should have a step, asked once a round."""
-        self._rest -= 1
-        return self._rest < 0
+        self._rounds_to_skip -= 1
+        return self._rounds_to_skip < 0
 
-    def take(
+    def take_step(
         self, active: IntArray, image: FloatArray, pool: tuple[Any, ...], gain: float
     ) -> tuple[FloatArray, tuple[Any, ...], str]:
-        """A face step or, where the face has more free coordinates than W, a proximal one.
+        """A face step with a kernel, a proximal one without.
 
         ``gain`` is what the last sweeps gained.  Returns the image, the pool and the kind of step.
         """
-        problem = self.problem
-        faces = Faces(problem, active, pool)
-        if faces.dimension > image.size or is_small(problem):
-            kind = "proximal"
-            proximal = ProximalStep(problem, active, image, pool, self._damping)
-            newton = min(_NEWTON[0] + self._steps, _NEWTON[1])
-            moved, beta, step = proximal.solve(newton, int(self.effort))
+        problem, settings = self.problem, self.settings
+        if problem.examples.kernel:
+            kind, faces = "newton", Faces(problem, active, pool)
+            moved, beta, step = face_step(
+                problem, faces, image, self._damping, int(self.effort), settings
+            )
         else:
-            kind = "newton"
-            if not self._on_faces:  # what proximal steps learnt does not hold here
-                self._damping, self.effort = self._first_damping, float(_EFFORT[0])
-            moved, beta, step = face_step(problem, faces, image, self._damping, int(self.effort))
-        before = dual_value(problem, image, pool)
+            kind = "proximal"
+            newton_steps = settings.first_newton_steps + self._steps
+            proximal = ProximalStep(problem, active, image, pool, self._damping, settings)
+            moved, beta, step = proximal.solve(min(newton_steps, settings.most_newton_steps))
+        before = problem.dual_value(image, pool)
         if step > 0:
             image, pool = moved, (*pool[:2], beta)
-        self._learn(dual_value(problem, image, pool) - before > _WORTH * gain, step)
-        self._on_faces = kind == "newton"
+        self._adapt(problem.dual_value(image, pool) - before > settings.worth * gain, step)
         return image, pool, kind
 
-    def _learn(self, pays: bool, step: float) -> None:
+    def _adapt(self, pays: bool, step: float) -> None:
         """More or less effort and damping for the next step, which may be a while."""
-        self.effort = float(np.clip(self.effort * (_MORE if pays else _FEWER), *_EFFORT[1:]))
-        fails = self.effort == _EFFORT[1] and not pays
-        self._pause = self._rest = 2 * self._pause + 1 if fails else 0
-        self._damping *= _DAMPING[0] if step > 0.5 else _DAMPING[1]
-        self._damping = max(self._damping, _LEAST_DAMPING * self._first_damping)
+        settings = self.settings
+        factor = settings.more_effort if pays else settings.less_effort
+        effort = max(self.effort * factor, settings.least_effort)
+        self.effort = min(effort, settings.most_effort)
+        fails = self.effort == settings.least_effort and not pays
+        self._skip_length = self._rounds_to_skip = 2 * self._skip_length + 1 if fails else 0
+        long = step > settings.long_step
+        self._damping *= settings.less_damping if long else settings.more_damping
+        self._damping = max(self._damping, settings.least_damping * self._first_damping)
         self._steps += 1

@@ -1,0 +1,134 @@
+"""The numbers of block ascent, with what each trades and how it was chosen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from cornerstep.multiclass.compiled import sweeps as kernels
+from cornerstep.multiclass.solvers.acceleration import AccelerationSettings
+from cornerstep.multiclass.solvers.second_order import SecondOrderSettings
+
+
+@dataclass(frozen=True)
+class BlockSettings:
+    """When block ascent looks, sweeps, accelerates, and stops to read float32.
+
+    The unit of cost is a *look*: the products of all examples with all classes.  "Measured" is on
+    the benchmark sets (pendigits, usps, isolet: unit and standardised; news20; C = 0.1, 1, 10) for
+    tol = 1e-3 and 1e-5: looks and sweeps made, each times what it costs there.  Also measured, and
+    left out for it: a last sweep of a round over the blocks that rest (6 % more work in the mean,
+    up to 19 %), and longer weights also where they just promise the target (3 % on news20, C = 10;
+    no difference elsewhere).
+    """
+
+    # -- sweeps --------------------------------------------------------------------------------
+
+    dense_sweep_cost: float = 5.0
+    """Multiply-adds of a blocked matrix product that take as long as one of a sweep, dense rows.
+    Not measured apart."""
+
+    other_sweep_cost: float = 1.0
+    """The same for CSR rows and kernel matrices, whose products are no faster than sweeps.  Not
+    measured apart."""
+
+    sweep_budget: float = 3.0
+    """Looks that the sweeps of a round may cost (two sweeps there are in any case).  More: fewer
+    looks; less: classes enter the pools sooner.  Not measured apart."""
+
+    most_sweeps: int = 10
+    """Sweeps of a round, at most: later ones mostly solve for pools that are about to change.  Not
+    measured apart."""
+
+    first_sweeps: int = 1
+    """Sweeps of the first round; each later round may have twice as many.  The first pools hold
+    ties of all classes and are hardly worth solving for.  Measured: 10 takes 4 % more work in the
+    mean on pendigits and usps, 5 % on isolet, 66 % on news20 (C = 0.1)."""
+
+    sweeps_margin: float = 1.2
+    """Factor on the sweeps that, at the pace of the last round, suffice to reach the target: a
+    round has no more than that, so that the last one ends when it is done.  Measured: without, 29 %
+    more work on news20 (C = 0.1), 7 % (C = 1); 10 % less on isolet (C = 0.1), otherwise the
+    same."""
+
+    least_gain: float = 3e-4
+    """A sweep that gains less than this share of the allowed gap ends the round: the next look
+    tells more than the next sweep.  Measured: without, a tenth to a sixth more sweeps with a kernel
+    (usps, rbf, C = 100, tol = 1e-4), 1 % more work on the linear problems."""
+
+    least_gain_factor: float = 0.1
+    """Factor on ``least_gain`` after a round that it ended: the duals are good, but not yet W.
+    Measured: without, up to 8 % more work (usps, standardised, C = 10)."""
+
+    resting_gain: float = 0.02
+    """Blocks that gain less than this share of the mean rest until the next round.  Not measured
+    apart."""
+
+    extra_classes: int = 5
+    """Classes that may enter a pool in a round, beyond those that the loss weighs: more make sweeps
+    dearer, fewer take more rounds.  Not measured apart."""
+
+    # -- primal points -------------------------------------------------------------------------
+
+    longer_promise: float = 0.7
+    """Longer weights cost a look; they are tried if they should leave at most this share of the
+    gap.  That they are tried pays (isolet, standardised: half the rounds); the share was not
+    measured apart."""
+
+    # -- stages --------------------------------------------------------------------------------
+
+    accelerate_after: float = 10.0
+    """Rounds of sweeps to come, at the present pace, from which on steps are accelerated.
+    Standardised mnist, C = 1: 13 s instead of some 350 without; the number was not measured
+    apart."""
+
+    accelerate_window: int = 3
+    """Rounds that tell this pace."""
+
+    steps_per_round: int = 4
+    """Accelerated steps between two looks, for each of which the centre moves."""
+
+    sweeps_per_step: int = 5
+    """Sweeps of an accelerated step, at most."""
+
+    mean_period: int = 3
+    """Accelerated rounds from one try of the mean of the weights, which costs a look, to the next.
+    The mean has half the error of the weights themselves.  Measured: 1 takes 6 % more work in the
+    mean on pendigits and usps, up to 17 % (pendigits, standardised, C = 10, tol = 1e-5)."""
+
+    second_order_after: float = 30.0
+    """Accelerated rounds to come from which on, where W is small, there are second-order steps.
+    Not measured apart."""
+
+    second_order_window: int = 10
+    """Rounds that tell this pace."""
+
+    kernel_second_order_after: float = 200.0
+    """With a kernel: second-order steps begin where the sweeps to come cost more than so many steps
+    of conjugate gradients.  Not measured apart."""
+
+    kernel_second_order_window: int = 6
+    """Rounds that tell this pace."""
+
+    finest_target: float = 1e-15
+    """Relative gap that stands for a smaller target in these forecasts: no run gets there."""
+
+    # -- precision -----------------------------------------------------------------------------
+
+    single_until: float = 1e-4
+    """Relative gap down to which sweeps may read float32 copies of large data; their rounding is
+    about a tenth of that."""
+
+    stale_rounds: int = 10
+    """Rounds without progress after which they do not in any case."""
+
+    stale_progress: float = 0.99
+    """Factor on the least gap that counts as progress."""
+
+    # -- the parts -----------------------------------------------------------------------------
+
+    acceleration: AccelerationSettings = field(default_factory=AccelerationSettings)
+    second_order: SecondOrderSettings = field(default_factory=SecondOrderSettings)
+
+    def sweep_cost(self, kind: int) -> float:
+        """The cost of a multiply-add of a sweep over rows of this kind."""
+        return self.dense_sweep_cost if kind == kernels.DENSE else self.other_sweep_cost
