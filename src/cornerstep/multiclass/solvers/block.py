@@ -58,8 +58,9 @@ References
 - S. Shalev-Shwartz, T. Zhang. Stochastic dual coordinate ascent methods for regularized loss
   minimization. JMLR 2013: random order, exact blocks, the duality gap.
 - N. Usunier, D. Buffoni, P. Gallinari. Ranking with ordered weighted pairwise classification. ICML
-  2009; M. Lapin, M. Hein, B. Schiele. Top-k multiclass SVM. NIPS 2015: the other losses, and
-  projections for their blocks.
+  2009: another of the losses.
+- M. Lapin, M. Hein, B. Schiele. Top-k multiclass SVM. NIPS 2015: the others, and projections for
+  their blocks.
 """
 
 from __future__ import annotations

@@ -33,12 +33,13 @@ References
 ----------
 - R. T. Rockafellar. Monotone operators and the proximal point algorithm. SIAM J. Control Optim.
   1976: the damped dual.
-- L. Qi, J. Sun. A nonsmooth version of Newton's method. Math. Programming 1993; X. Li, D. Sun,
-  K.-C. Toh. A highly efficient semismooth Newton augmented Lagrangian method for solving Lasso
-  problems. SIAM J. Optim. 2018: the proximal step.
+- L. Qi, J. Sun. A nonsmooth version of Newton's method. Math. Programming 1993.
+- X. Li, D. Sun, K.-C. Toh. A highly efficient semismooth Newton augmented Lagrangian method for
+  solving Lasso problems. SIAM J. Optim. 2018: the proximal step.
 - R. S. Dembo, S. C. Eisenstat, T. Steihaug. Inexact Newton methods. SIAM J. Numer. Anal. 1982: few
-  conjugate gradients.  C.-J. Lin, J. J. Moré. Newton's method for large bound-constrained
-  optimization problems. SIAM J. Optim. 1999: projected steps on a face.
+  conjugate gradients.
+- C.-J. Lin, J. J. Moré. Newton's method for large bound-constrained optimization problems. SIAM J.
+  Optim. 1999: projected steps on a face.
 """
 
 from __future__ import annotations
