@@ -204,9 +204,8 @@ class BlockAscent:
         best.offer_dual(iterate.dual_value(), iterate.pool, may_fall=accelerated is not None)
         if value < best.value:
             best.set_weights(value, PrimalPoint(iterate.image.copy(), iterate.pool))
-        try_longer_weights(
-            iterate, best, Scanned(value, square, losses, slopes), self.pace.target, self.settings
-        )
+        scanned = Scanned(value, square, losses, slopes)
+        try_longer_weights(iterate, best, scanned, self.settings.longer_promise)
         if accelerated and self.pace.rounds % self.settings.mean_period == 0:
             self._candidate = accelerated.mean
         self._try_candidate()

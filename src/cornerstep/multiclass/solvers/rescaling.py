@@ -13,7 +13,6 @@ from typing import NamedTuple
 import numpy as np
 
 from cornerstep.core.types import FloatArray
-from cornerstep.multiclass.solvers.block_settings import BlockSettings
 from cornerstep.multiclass.solvers.dual_iterate import DualIterate
 from cornerstep.multiclass.solvers.incumbents import Incumbents, PrimalPoint
 
@@ -28,18 +27,14 @@ class Scanned(NamedTuple):
 
 
 def try_longer_weights(
-    iterate: DualIterate,
-    best: Incumbents,
-    scanned: Scanned,
-    target: float,
-    settings: BlockSettings,
+    iterate: DualIterate, best: Incumbents, scanned: Scanned, promise: float
 ) -> None:
-    """Take ``t W`` for the best point if it is, where t > 1 promises enough to look at it."""
+    """Take ``t W`` for the best point if it is.
+
+    To look at it costs a scan: it should promise to leave at most this share of the gap.
+    """
     value, square, losses, slopes = scanned
-    good = best.dual + settings.longer_promise * (best.value - best.dual)
-    if best.value - best.dual > target * best.value:
-        share = settings.longer_arrival
-        good = max(good, best.dual / (1.0 - min(share * target, share)))
+    good = best.dual + promise * (best.value - best.dual)
     if square == 0 or least_rescaled_value(value, square, slopes) > good:
         return
     scale, promised = best_scale(square, losses, slopes)
