@@ -256,7 +256,7 @@ class BlockAscent:
     def _sweep(self, active: IntArray) -> None:
         """Sweep over the active examples until the next look is worth more.
 
-        Blocks that stand still rest until the next round.
+        Blocks that stand still rest; where most do and little is gained, a last sweep is over all.
         """
         settings, pace, examples = self.settings, self.pace, self.problem.examples
         entries = self.iterate.pool[1].size + active.size
@@ -274,6 +274,12 @@ class BlockAscent:
             if pace.is_little(total, self.best.dual):
                 break
             moving = still_moving(moving, gains, settings.resting_gain)
+        few = moving.size < settings.polish_share * active.size
+        if few and gained < settings.polish_gain * pace.gap and not self.expired():
+            # the duals are good, W is not: blocks that rest do not fit it any more
+            gained += float(self.iterate.sweep(active, self.order.seed()).sum())
+            spent += cost
+            count += 1
         self.sweeps += count
         pace.note_sweeps(count, gained, spent, cost)
 
