@@ -13,7 +13,7 @@ from cornerstep.optimiser.methods import (
     RandomizedAway,
 )
 from cornerstep.optimiser.minimize import minimize
-from cornerstep.optimiser.result import Result, Status, Trace, Traces
+from cornerstep.optimiser.result import Result, Status, Trace
 from cornerstep.optimiser.solver import Method, Proposal
 from cornerstep.optimiser.steps import Backtracking, Exact, OpenLoop, Short
 
@@ -40,6 +40,5 @@ __all__ = [
     "Short",
     "Status",
     "Trace",
-    "Traces",
     "minimize",
 ]

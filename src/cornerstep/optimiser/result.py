@@ -111,17 +111,6 @@ class Trace:
         return f"Trace({len(self)} rows: {', '.join(self.columns)})"
 
 
-class Traces(list[Trace]):
-    """The traces of a model with several machines, in their order."""
-
-    def plot(self, ax: Axes | None = None, *, x: str = "iteration") -> Axes:
-        """Draw the gap of every machine against ``x`` on a log scale; return the axes."""
-        for number, trace in enumerate(self, start=1):
-            ax = trace.plot(ax, x=x, label=f"gap, machine {number}")
-        assert ax is not None, "a model has at least one machine"
-        return ax
-
-
 @dataclass
 class Result:
     """A point with a certificate: ``value - gap <= min f <= value``.
