@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,15 +14,18 @@ from sklearn.utils.validation import validate_data
 
 from cornerstep.boosting.learners.classifiers import Vote
 from cornerstep.boosting.long_work import SearchExpiredError
+from cornerstep.boosting.machine import mean_importances
 from cornerstep.boosting.parameters import check_parameters, share_of_weight
 from cornerstep.boosting.prediction import TrainedEnsemble
 from cornerstep.boosting.training import (
     Clock,
-    Machine,
-    Recipe,
+    Problem,
+    Settings,
+    Training,
     classifier_learner,
+    constant,
     finite_learner,
-    mean_importances,
+    train,
     tree_learner,
 )
 from cornerstep.core.types import FloatArray, IntArray
@@ -32,7 +36,7 @@ from cornerstep.learning.estimator import CertifiedEstimator, Importances
 from cornerstep.learning.fitting import whole_fit
 from cornerstep.learning.specs import Schema
 from cornerstep.learning.targets import classes_and_labels, example_weights
-from cornerstep.optimiser.loop import Callback, deferred_interrupt
+from cornerstep.optimiser.loop import Callback, Stopping, deferred_interrupt
 from cornerstep.optimiser.result import Status
 
 
@@ -376,12 +380,25 @@ class SoftMarginBoostingClassifier(TrainedEnsemble, ClassifierMixin, CertifiedEs
         title = f"{type(self).__name__}, {self.solver}"
         if not self.bound_is_exact_:
             title += " (the bound rests on the weak learner)"
-        recipe = Recipe(
-            self.solver, self.step, self.secondary, share_of_weight(self.nu, weights),
-            float(self.atol), float(self.tol), self.max_iter, self.callback, self.verbose, title,
-        )  # fmt: skip
+        rounds = 0 if self.max_iter is None else self.max_iter
+        settings = Settings(
+            solver=self.solver,
+            stopping=Stopping(float(self.atol), float(self.tol), rounds),
+            callback=self.callback,
+            verbose=self.verbose,
+            title=title,
+            clock=clock,
+            step=self.step,
+            secondary=self.secondary,
+            bounded_rounds=self.max_iter is None,
+        )
+        nu = share_of_weight(self.nu, weights)
+        problems = []
+        for k, build in enumerate(builds):
+            positive = labels == (1 if len(builds) == 1 else k)
+            problems.append(Problem(X, np.where(positive, 1.0, -1.0), weights, nu, build))
         with self._threads():
-            machines = self._one_by_one(recipe, builds, X, labels, weights, starts, clock)
+            machines = [each.machine for each in _one_by_one(problems, settings, starts)]
         self._machines = machines
         single = len(machines) == 1
         self.estimators_ = [m.hypotheses for m in machines]
@@ -399,36 +416,25 @@ class SoftMarginBoostingClassifier(TrainedEnsemble, ClassifierMixin, CertifiedEs
         )
         self._importances = mean_importances(machines, X, labels, weights)
 
-    def _one_by_one(
-        self,
-        recipe: Recipe,
-        builds: list[Any],
-        X: FloatArray,
-        labels: IntArray,
-        weights: FloatArray,
-        starts: list[Any],
-        clock: Clock,
-    ) -> list[Machine]:
-        """Train the machines within one time limit, of which each gets its share.
 
-        Those that end before their first hypothesis, and after Ctrl-C all to come, give one answer
-        for all.
-        """
-        machines: list[Machine] = []
-        interrupted = False
-        for k, (build, start) in enumerate(zip(builds, starts, strict=True)):
-            positive = labels == (1 if len(builds) == 1 else k)
-            signs = np.where(positive, 1.0, -1.0)
-            share = clock.share(len(builds) - k)
-            if not interrupted:
-                try:
-                    machines.append(recipe.train(build, X, signs, weights, share, start))
-                    interrupted = machines[-1].status is Status.INTERRUPTED
-                    continue
-                except SearchExpiredError:
-                    interrupted = clock.pressed()
-                except KeyboardInterrupt:  # pressed twice, or with a handler of the user's own
-                    interrupted = True
-            status = Status.INTERRUPTED if interrupted else Status.TIME_LIMIT
-            machines.append(recipe.constant(X, signs, weights, status))
-        return machines
+def _one_by_one(problems: list[Problem], settings: Settings, starts: list[Any]) -> list[Training]:
+    """Train the machines within one time limit, of which each gets its share.
+
+    Those that end before their first hypothesis, and after Ctrl-C all to come, give one answer for
+    all.
+    """
+    clock, trained, interrupted = settings.clock, list[Training](), False
+    for k, (problem, start) in enumerate(zip(problems, starts, strict=True)):
+        own = replace(settings, clock=clock.share(len(problems) - k), start=start)
+        if not interrupted:
+            try:
+                trained.append(train(problem, own))
+                interrupted = trained[-1].proof.status is Status.INTERRUPTED
+                continue
+            except SearchExpiredError:
+                interrupted = clock.pressed()
+            except KeyboardInterrupt:  # pressed twice, or with a handler of the user's own
+                interrupted = True
+        status = Status.INTERRUPTED if interrupted else Status.TIME_LIMIT
+        trained.append(constant(problem, own, status))
+    return trained

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from cornerstep.boosting.binning import Tree
-from cornerstep.boosting.training import Machine
+from cornerstep.boosting.machine import Machine
 from cornerstep.learning.specs import (
     DOUBLE,
     Array,

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from cornerstep.boosting.training import Machine
+from cornerstep.boosting.machine import Machine
 from cornerstep.core.types import FloatArray
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from cornerstep.boosting.training import Machine
+from cornerstep.boosting.machine import Machine
 from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.data.rows import is_dask
 from cornerstep.learning.display import draw_margins

@@ -16,9 +16,10 @@ import numpy as np
 
 from cornerstep.boosting.binning import Binning, Tree
 from cornerstep.boosting.learners.trees import combine, evaluate
+from cornerstep.boosting.machine import Machine, mean_importances
 from cornerstep.boosting.parameters import share_of_weight
 from cornerstep.boosting.problem import SoftMargin
-from cornerstep.boosting.training import Machine, mean_importances, tree_learner
+from cornerstep.boosting.training import tree_learner
 from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.learning.certificates import Certificate
 from cornerstep.learning.claims import CLOSE, Recomputed

@@ -299,7 +299,7 @@ class Decoder:
         return [Tree(*each) for each in zip(*pieces, strict=True)]
 
     def _read_machine(self, parts: dict[str, Any]) -> Any:
-        from cornerstep.boosting.training import Machine
+        from cornerstep.boosting.machine import Machine
 
         read = {key: self(part) for key, part in parts.items()}
         pool, rounds = read.pop("pool"), read.pop("stage_rounds").tolist()

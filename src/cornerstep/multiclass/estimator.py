@@ -9,11 +9,12 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.base import ClassifierMixin
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
 from cornerstep.data.arrays import device_errors, is_foreign
 from cornerstep.data.rows import HeldRows, Rows, as_rows, is_dask
-from cornerstep.learning.certificates import Certificate, MachineProof
+from cornerstep.learning.certificates import Certificate
 from cornerstep.learning.claims import Recomputed
 from cornerstep.learning.display import MarginsDisplay
 from cornerstep.learning.estimator import CertifiedEstimator, SupportExamples, Weights
@@ -21,18 +22,13 @@ from cornerstep.learning.fitting import whole_fit
 from cornerstep.learning.kernel_functions import Kernel, gamma_value
 from cornerstep.learning.specs import Schema
 from cornerstep.learning.targets import classes_and_labels, example_weights
-from cornerstep.multiclass.arrays.rows import ArrayProblem
 from cornerstep.multiclass.examples import Examples, KernelExamples, with_constant
 from cornerstep.multiclass.losses import Loss
-from cornerstep.multiclass.parameters import (
-    check_parameters,
-    given_loss,
-    threads,
-)
+from cornerstep.multiclass.parameters import Posed, check_parameters, given_loss, threads
 from cornerstep.multiclass.prediction import MulticlassScores
 from cornerstep.multiclass.problem import MulticlassProblem
-from cornerstep.multiclass.training import Problem, train
-from cornerstep.optimiser.loop import Callback, Outcome
+from cornerstep.multiclass.training import Settings, Training, train
+from cornerstep.optimiser.loop import Callback, Stopping
 
 
 class MulticlassSVC(MulticlassScores, MarginsDisplay, ClassifierMixin, CertifiedEstimator):
@@ -268,35 +264,55 @@ class MulticlassSVC(MulticlassScores, MarginsDisplay, ClassifierMixin, Certified
         """
         self.check_parameters()
         with whole_fit(self), device_errors(X), threads(self.n_jobs):
-            problem, used, X = self._pose(X, y, sample_weight)
-            solver, outcome, coefficients = train(self, problem)
-            self._read_off(outcome)
-            later = partial(_of_all, coefficients, used)
-            self._dual_coef = later if callable(coefficients) else later()
-            self._read_machine(problem, solver, used, X)
+            posed = self._pose(X, y, sample_weight)
+            trained = train(posed.problem, self._settings())
+            self._state = trained.state
+            self.classes_ = posed.classes
+            self.record([trained.proof])
+            later = partial(_of_all, trained.coefficients, posed.used)
+            self._dual_coef = later if callable(trained.coefficients) else later()
+            self._read_machine(posed, trained)
         self.warn_if_short()
         return self
 
-    def _pose(self, X: Any, y: Any, sample_weight: Any) -> tuple[Problem, Any, Any]:
-        """The problem, which examples have a part in it, and X as checked: by the kind of X."""
+    def _settings(self) -> Settings:
+        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+        return Settings(
+            solver=self.solver,
+            stopping=Stopping(float(self.atol), float(self.tol), self.max_iter, self.time_limit),
+            rng=np.random.default_rng(seed),
+            callback=self.callback,
+            verbose=self.verbose,
+            title="MulticlassSVC",
+            start=self._state,
+            checkpoint=self.checkpoint,
+            keeps_state=self.warm_start,
+        )
+
+    def _pose(self, X: Any, y: Any, sample_weight: Any) -> Posed:
+        """The problem, by the kind of X."""
+        rows = None if is_foreign(X) else as_rows(X)
         if is_foreign(X):
             from cornerstep.multiclass.arrays.posing import pose
 
-            return pose(self, X, y, sample_weight)
-        rows = as_rows(X)
-        if rows is not None and (self.kernel == "linear" or rows is X):
+            posed = pose(self, X, y, sample_weight)
+        elif rows is not None and (self.kernel == "linear" or rows is X):
             from cornerstep.multiclass.distributed.posing import pose_streamed
 
-            return pose_streamed(self, rows, y, sample_weight)
-        if is_dask(X):
+            posed = pose_streamed(self, rows, y, sample_weight)
+        elif is_dask(X):
             from cornerstep.multiclass.distributed.dask_posing import pose as pose_on_cluster
 
-            return pose_on_cluster(self, X, y, sample_weight)
-        return self._pose_arrays(X, y, sample_weight)
+            posed = pose_on_cluster(self, X, y, sample_weight)
+        else:
+            return self._pose_arrays(X, y, sample_weight)
+        self.n_features_in_ = posed.X.shape[1]
+        self.__dict__.pop("feature_names_in_", None)
+        if posed.feature_names is not None:
+            self.feature_names_in_ = np.asarray(posed.feature_names, dtype=object)
+        return posed
 
-    def _pose_arrays(
-        self, X: Any, y: Any, sample_weight: Any
-    ) -> tuple[MulticlassProblem, Any, Any]:
+    def _pose_arrays(self, X: Any, y: Any, sample_weight: Any) -> Posed:
         X, y = validate_data(
             self,
             X,
@@ -305,21 +321,21 @@ class MulticlassSVC(MulticlassScores, MarginsDisplay, ClassifierMixin, Certified
             dtype=[np.float64, np.float32],
             order="C",
         )
-        self.classes_, labels = classes_and_labels(y)
-        weights = example_weights(X, labels, self.classes_, sample_weight, self.class_weight)
+        classes, labels = classes_and_labels(y)
+        weights = example_weights(X, labels, classes, sample_weight, self.class_weight)
         if not (weights > 0).any():
             raise ValueError("sample_weight times class_weight must be positive for some example")
         used = weights > 0
         problem = MulticlassProblem(
             self._examples(X, used),
             labels[used],
-            self.classes_.shape[0],
-            given_loss(self, labels.size).rows(used),
+            classes.size,
+            given_loss(self, classes.size, labels.size).rows(used),
             self.C * weights[used],
             self.smoothing,
             self.intercept_scaling if self.fit_intercept else 0.0,
         )
-        return problem, used, X
+        return Posed(problem, used, X, classes)
 
     def _examples(self, X: Any, used: Any) -> Examples | KernelExamples:
         rows = X if used.all() else X[used]
@@ -359,40 +375,28 @@ class MulticlassSVC(MulticlassScores, MarginsDisplay, ClassifierMixin, Certified
             self._dual_coef = self.dual_coef_  # a copy elsewhere would have to take the data along
         return super().__getstate__()
 
-    def _read_off(self, outcome: Outcome) -> None:
-        look = outcome.look
-        # not the best bound seen on the way: sweeps may have read rounded data
-        bound, (status, n_iter, trace) = look.bound, (outcome.status, outcome.n_iter, outcome.trace)
-        self.record([MachineProof(look.value, bound, look.gap, status, n_iter, trace)])
-
-    def _read_machine(self, problem: Problem, solver: Any, used: Any, X: Any) -> None:
+    def _read_machine(self, posed: Posed, trained: Training) -> None:
         """What scores new examples: weights, or support rows and their coefficients."""
         for name in ("coef_", "intercept_", "support_", "_support_rows", "_machine"):
             self.__dict__.pop(name, None)  # of an earlier fit with another kernel
         if self.kernel == "linear":
             for name in ("kernel_shift_", "_kernel_fit", "_constant_fit"):
                 self.__dict__.pop(name, None)
-        weights = problem.examples.weights(solver.weights_image())
+        weights = trained.weights
         if weights is None:
-            machine = sp.csr_array(solver.weights_coefficients())
+            machine = sp.csr_array(trained.expansion)
             support = np.flatnonzero(abs(machine).sum(axis=1))
-            self.support_ = np.flatnonzero(used)[support]
+            self.support_ = np.flatnonzero(posed.used)[support]
             self._machine = machine[support]
-            self._support_rows = None if self.kernel == "precomputed" else X[self.support_]
-            return
-        if isinstance(problem, ArrayProblem):
-            from cornerstep.multiclass.arrays.posing import read_machine
-
-            read_machine(self, weights)
+            self._support_rows = None if self.kernel == "precomputed" else posed.X[self.support_]
             return
         if self.classes_.shape[0] == 2:
-            weights = weights[1:] - weights[:1]
-        self.intercept_ = (
-            weights[:, -1] * self.intercept_scaling
-            if self.fit_intercept
-            else np.zeros(weights.shape[0])
-        )
-        self.coef_ = np.ascontiguousarray(weights[:, :-1] if self.fit_intercept else weights)
+            weights = weights[1:, :] - weights[:1, :]
+        if self.fit_intercept:  # products, so that no view keeps W
+            self.coef_ = 1.0 * weights[:, :-1]
+            self.intercept_ = weights[:, -1] * float(self.intercept_scaling)
+        else:
+            self.coef_, self.intercept_ = weights, abs(0.0 * weights[:, 0])
 
 
 def _of_all(coefficients: Any, used: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,27 @@ from cornerstep.multiclass.losses import Loss, make_loss
 from cornerstep.multiclass.problem import MulticlassProblem
 
 SOLVERS = ("auto", "block", "envelope", "fw-corrective", "fw", "fw-open-loop", "projected-gradient")
+
+
+class Posed(NamedTuple):
+    """A problem and what its data say to the estimator.
+
+    Attributes
+    ----------
+    problem : MulticlassProblem, ArrayProblem or SpreadProblem
+    used : array of bool
+        Which examples have a part in the problem.
+    X : array-like of shape (n, d)
+        As checked.
+    classes : array
+    feature_names : sequence of str, optional
+    """
+
+    problem: Any
+    used: Any
+    X: Any
+    classes: Any
+    feature_names: Any = None
 
 
 def check_parameters(model: Any) -> None:
@@ -38,12 +59,12 @@ def check_parameters(model: Any) -> None:
         )
 
 
-def given_loss(model: Any, n_examples: int) -> Loss:
-    """The loss that the parameters of the estimator describe, for this many examples."""
+def given_loss(model: Any, n_classes: int, n_examples: int) -> Loss:
+    """The loss that the parameters of the estimator describe."""
     costs = None if model.costs is None else to_numpy(model.costs)
-    per_example = costs is not None and costs.shape[:1] != tuple(model.classes_.shape)
+    per_example = costs is not None and costs.shape[:1] != (n_classes,)
     loss = make_loss(model.loss, k=model.k, rho=model.rho, costs=costs, per_example=per_example)
-    loss.check(model.classes_.shape[0], n_examples)
+    loss.check(n_classes, n_examples)
     return loss
 
 

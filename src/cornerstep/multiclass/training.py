@@ -1,62 +1,86 @@
-"""From a posed multi-class problem to a trained solver: which one, its limits, its threads."""
+"""From a posed multi-class problem to a trained machine: which solver, its limits, its threads."""
 
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from sklearn.utils import check_random_state
-
 from cornerstep.core.blas import one_blas_thread
+from cornerstep.learning import training
 from cornerstep.learning.checkpoints import Checkpoint
 from cornerstep.multiclass.arrays.rows import ArrayProblem
 from cornerstep.multiclass.distributed.partitions import SpreadProblem
 from cornerstep.multiclass.parameters import checkpoint_signature, signature_of
 from cornerstep.multiclass.problem import MulticlassProblem
 from cornerstep.multiclass.rounding import check_size
-from cornerstep.optimiser.loop import Callback, Iterate, Outcome, Stopping, run
+from cornerstep.optimiser.loop import Callback, Iterate, run
 
 Problem = MulticlassProblem | SpreadProblem | ArrayProblem
 
 _SMALL_PRODUCT = 2**23  # multiply-adds of X W that threads of BLAS would only slow down
 
 
-def train(clf: Any, problem: Problem) -> tuple[Any, Outcome, Any]:
-    """Run the solver that the classifier names on its problem; keep its state for a warm start.
+@dataclass(frozen=True, kw_only=True)
+class Settings(training.Settings):
+    """How to train a multi-class machine; ``start`` is the ``state`` of an earlier training.
 
-    Returns the solver, what came out, and the dual coefficients, or what makes them when called.
+    Attributes
+    ----------
+    checkpoint : path, optional
+        Where the solver's state is kept, and gone on from.
+    keeps_state : bool
+        Whether somebody may start from this training; needs all rows in memory.
     """
-    name = problem.examples.default_solver if clf.solver == "auto" else clf.solver
-    kept = signature = None
-    if isinstance(problem, MulticlassProblem) and clf.warm_start:
-        signature = signature_of(problem, name)
-        kept = clf._state if clf._state is not None and clf._state[0] == signature else None
-    if not isinstance(problem, SpreadProblem):
-        check_size(problem.reach)
-    solver = _solver(clf, problem, name, kept)
-    stopping = Stopping(float(clf.atol), float(clf.tol), clf.max_iter, clf.time_limit)
-    keeper = None
-    if clf.checkpoint is not None:
-        if isinstance(problem, ArrayProblem):
-            raise ValueError(
-                "checkpoint must be None for tensors: their state is not kept in files"
-            )
-        if isinstance(problem, SpreadProblem) and clf.smoothing and name != "block":
-            raise ValueError(
-                f"checkpoint must be None with solver={name!r} and smoothing where rows are "
-                "spread: their dual points are not brought together; solver='block' keeps one"
-            )
+
+    checkpoint: Any = None
+    keeps_state: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training(training.Training):
+    """A trained multi-class machine.
+
+    Attributes
+    ----------
+    weights : array of shape (m, d), optional
+        W, where it is known.
+    expansion : matrix of shape (n, m), optional
+        ``s_i alpha_i`` of W where it is not.
+    coefficients : matrix or callable, optional
+        ``s_i alpha_i`` of the dual point, or what makes it when called.
+    state : optional
+        To start another training from.
+    """
+
+    weights: Any
+    expansion: Any
+    coefficients: Any
+    state: Any = None
+
+
+def train(problem: Problem, settings: Settings) -> Training:
+    """Run the solver that the settings name."""
+    auto = settings.solver == "auto"
+    name = problem.examples.default_solver if auto else settings.solver
+    _check(problem, settings, name)
+    carries = problem if settings.keeps_state and isinstance(problem, MulticlassProblem) else None
+    signature = None if carries is None else signature_of(carries, name)
+    kept = settings.start
+    solver = _solver(
+        problem, settings, name, kept[1:] if kept is not None and kept[0] == signature else None
+    )
     try:
-        if clf.checkpoint is not None:
-            keeper = Checkpoint(clf.checkpoint, solver, checkpoint_signature(problem, name))
+        keeper = None
+        if settings.checkpoint is not None:
+            keeper = Checkpoint(settings.checkpoint, solver, checkpoint_signature(problem, name))
         with _threads_for(problem):
             outcome = run(
                 solver,
-                stopping,
-                callback=_both(keeper, clf.callback),
-                verbose=clf.verbose,
-                title=f"MulticlassSVC, {name}",
+                settings.stopping,
+                callback=_both(keeper, settings.callback),
+                verbose=settings.verbose,
+                title=f"{settings.title}, {name}",
             )
         if keeper is not None:
             keeper.write()
@@ -64,11 +88,29 @@ def train(clf: Any, problem: Problem) -> tuple[Any, Outcome, Any]:
     finally:
         if isinstance(problem, SpreadProblem):
             problem.crew.close()
-    if isinstance(problem, MulticlassProblem) and clf.warm_start:
-        clf._state = signature, problem.scales, solver.state
-    else:
-        clf._state = None
-    return solver, outcome, coefficients
+    weights = problem.examples.weights(solver.weights_image())
+    return Training(
+        proof=training.proof_of(outcome),
+        weights=weights,
+        expansion=solver.weights_coefficients() if weights is None else None,
+        coefficients=coefficients,
+        state=None if carries is None else (signature, carries.scales, solver.state),
+    )
+
+
+def _check(problem: Problem, settings: Settings, name: str) -> None:
+    """Complain about numbers that float64 does not hold, and checkpoints that cannot be kept."""
+    if not isinstance(problem, SpreadProblem):
+        check_size(problem.reach)
+    if settings.checkpoint is None:
+        return
+    if isinstance(problem, ArrayProblem):
+        raise ValueError("checkpoint must be None for tensors: their state is not kept in files")
+    if isinstance(problem, SpreadProblem) and problem.shared.smoothing and name != "block":
+        raise ValueError(
+            f"checkpoint must be None with solver={name!r} and smoothing where rows are "
+            "spread: their dual points are not brought together; solver='block' keeps one"
+        )
 
 
 def _both(keeper: Checkpoint | None, told: Callback | None) -> Callback | None:
@@ -94,8 +136,11 @@ def _threads_for(problem: Problem) -> AbstractContextManager[Any]:
     return nullcontext()
 
 
-def _solver(clf: Any, problem: Any, name: str, kept: tuple[Any, ...] | None) -> Any:
-    """The solver of that name, for where the rows of the problem are."""
+def _solver(problem: Any, settings: Settings, name: str, kept: tuple[Any, Any] | None) -> Any:
+    """The solver of that name, for where the rows of the problem are.
+
+    It starts from ``kept``, the scales and the state of an earlier one.
+    """
     from cornerstep.multiclass.distributed.auto import SpreadAuto
     from cornerstep.multiclass.distributed.solvers import SpreadAscent, SpreadRows
     from cornerstep.multiclass.solvers.batch import BatchDescent, carried
@@ -108,23 +153,22 @@ def _solver(clf: Any, problem: Any, name: str, kept: tuple[Any, ...] | None) -> 
         from cornerstep.multiclass.arrays.posing import solver_of
 
         return solver_of(problem, name)
-    rng = check_random_state(clf.random_state)
-    generator = np.random.default_rng(rng.randint(np.iinfo(np.int32).max))
+    rng, tol = settings.rng, settings.stopping.rtol
     if isinstance(problem, SpreadProblem):
-        if name == "block" and (clf.solver == "block" or clf.smoothing):
-            return SpreadAscent(problem, generator)
+        if name == "block" and (settings.solver == "block" or problem.shared.smoothing):
+            return SpreadAscent(problem, rng)
         if name == "block":
-            return SpreadAuto(problem, generator, float(clf.tol))
+            return SpreadAuto(problem, rng, tol)
         if name == RULE:
             return CorrectiveDescent(SpreadRows(problem))
         if name == NAME:
             return EnvelopeDescent(SpreadRows(problem), problem.shared)
         return BatchDescent(SpreadRows(problem), name)
     if name != "block":
-        state = None if kept is None else carried(problem, kept[2], kept[1])
+        state = None if kept is None else carried(problem, kept[1], kept[0])
         if name == NAME:
             return EnvelopeDescent(rows_of(problem), problem, state)
         if name == RULE:
             return CorrectiveDescent(problem, state)
         return BatchDescent(problem, name, state)
-    return BlockAscent(problem, generator, float(clf.tol), None if kept is None else kept[2])
+    return BlockAscent(problem, rng, tol, None if kept is None else kept[1])

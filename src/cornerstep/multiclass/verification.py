@@ -45,7 +45,7 @@ def recompute(
     given = examples_of(clf, X, y, sample_weight, problems, in_blocks=hasattr(clf, "coef_"))
     X, labels, weights = given
     used, scales = weights > 0, clf.C * weights
-    loss = given_loss(clf, labels.size)
+    loss = given_loss(clf, clf.classes_.shape[0], labels.size)
     dual = clf.dual_coef_
     if dual is not None:
         require_rows(dual.shape[0], used.size)

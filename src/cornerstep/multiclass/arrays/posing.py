@@ -21,14 +21,14 @@ from cornerstep.data.arrays import (
 )
 from cornerstep.learning.targets import classes_and_labels, example_weights
 from cornerstep.multiclass.arrays.rows import ArrayExamples, ArrayProblem, ArrayRows
-from cornerstep.multiclass.parameters import given_loss
+from cornerstep.multiclass.parameters import Posed, given_loss
 
 _CHUNK = 2**22  # entries whose finiteness is checked at a time
 SOLVERS = ("envelope", "fw-corrective", "fw", "fw-open-loop", "projected-gradient")
 
 
-def pose(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[ArrayProblem, Any, Any]:
-    """The problem, which examples have a part in it, and X; see ``MulticlassSVC._pose``."""
+def pose(model: Any, X: Any, y: Any, sample_weight: Any) -> Posed:
+    """The problem of an estimator's parameters on these arrays."""
     kind = type(X).__module__.split(".")[0]
     if model.kernel != "linear":
         raise ValueError(f"kernel must be 'linear' for arrays of {kind}, got {model.kernel!r}")
@@ -41,22 +41,19 @@ def pose(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[ArrayProblem, 
         )
     X = _checked(X)
     n = X.shape[0]
-    model.n_features_in_ = X.shape[1]
-    model.__dict__.pop("feature_names_in_", None)
     shape = np.shape(y) if not hasattr(y, "shape") else tuple(y.shape)
     if shape != (n,):
         raise ValueError(f"y must have one label for each of the {n} rows of X, got shape {shape}")
     if is_foreign(y):
         xp = namespace(y)
-        model.classes_, inverse = xp.unique_inverse(y)
+        classes, inverse = xp.unique_inverse(y)
         labels = to_numpy(inverse)
-        classes_and_labels(to_numpy(model.classes_))  # says what is wrong with them
+        classes_and_labels(to_numpy(classes))  # says what is wrong with them
     else:
-        model.classes_, labels = classes_and_labels(np.asarray(y))
+        classes, labels = classes_and_labels(np.asarray(y))
     if sample_weight is not None and is_foreign(sample_weight):
         sample_weight = to_numpy(sample_weight)
-    numbers = to_numpy(model.classes_)
-    weights = example_weights(labels, labels, numbers, sample_weight, model.class_weight)
+    weights = example_weights(labels, labels, to_numpy(classes), sample_weight, model.class_weight)
     if not (weights > 0).any():
         raise ValueError("sample_weight times class_weight must be positive for some example")
     used = weights > 0
@@ -65,12 +62,12 @@ def pose(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[ArrayProblem, 
     problem = ArrayProblem(
         ArrayExamples(rows, float(model.intercept_scaling) if model.fit_intercept else 0.0),
         from_numpy(labels[used].astype(np.int64), X),
-        model.classes_.shape[0],
-        given_loss(model, n).rows(used),
+        classes.shape[0],
+        given_loss(model, classes.shape[0], n).rows(used),
         from_numpy(model.C * weights[used], X),
         model.smoothing,
     )
-    return problem, used, X
+    return Posed(problem, used, X, classes)
 
 
 def _checked(X: Any) -> Any:
@@ -118,19 +115,6 @@ def solver_of(problem: ArrayProblem, name: str) -> Any:
 
         return GraphDescent(rows, name)
     return BatchDescent(rows, name)
-
-
-def read_machine(model: Any, weights: Any) -> None:
-    """``coef_`` and ``intercept_`` of W."""
-    xp = namespace(weights)
-    if model.classes_.shape[0] == 2:
-        weights = weights[1:, :] - weights[:1, :]
-    if model.fit_intercept:
-        model.coef_ = xp.asarray(weights[:, :-1], copy=True)
-        model.intercept_ = weights[:, -1] * float(model.intercept_scaling)
-    else:
-        model.coef_ = weights
-        model.intercept_ = xp.zeros(weights.shape[0], dtype=xp.float64, device=weights.device)
 
 
 def spread(coefficients: Any, used: Any) -> Any:

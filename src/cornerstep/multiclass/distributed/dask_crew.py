@@ -19,6 +19,7 @@ from cornerstep.multiclass.distributed.partitions import (
     LostDualsError,
     Partition,
     Shared,
+    Task,
     joined,
     split,
 )
@@ -26,7 +27,9 @@ from cornerstep.multiclass.problem import MulticlassProblem
 from cornerstep.multiclass.solvers.provenance import KEPT, Made
 
 _GATHERED = 2**31  # bytes of dual coefficients that are brought to one machine
-_STATELESS = ("losses", "uniform", "envelopes", "moments", "reach")
+_STATELESS = (
+    Partition.losses, Partition.uniform, Partition.envelopes, Partition.moments, Partition.reach,
+)  # fmt: skip
 
 
 # On a worker: partitions by fit and number, with the stamp of the round they have seen.
@@ -38,7 +41,7 @@ def _answer(
     *problems: MulticlassProblem,
     run: str,
     chunks: tuple[int, ...],
-    task: str,
+    task: Task,
     stamps: tuple[int, int] | None,
     arguments: dict[str, Any],
 ) -> Reply:
@@ -52,9 +55,9 @@ def _answer(
             return {"lost": lost, "place": place}
     reply: Reply | None = None
     for key, (partition, stamp), problem in zip(keys, held, problems, strict=True):
-        if task == "round" and reply is not None:
+        if task is Partition.round and reply is not None:
             arguments["current"] = image + arguments["sigma"] * reply["image"]
-        answer = getattr(partition, task)(problem, image, **arguments)
+        answer = task(partition, problem, image, **arguments)
         _HELD[key] = partition, stamp if stamps is None else stamps[1]
         reply = answer if reply is None else total((reply, answer))
     assert reply is not None
@@ -163,11 +166,11 @@ class DaskCrew:
         """Workers with rows: each goes through its chunks one after the other."""
         return len(set(self._places))
 
-    def reduce(self, task: str, image: FloatArray, **arguments: Any) -> Reply:
+    def reduce(self, task: Task, image: FloatArray, **arguments: Any) -> Reply:
         stamps = None
-        if task == "round" or (task == "corner" and self._stateful):
+        if task is Partition.round or (task is Partition.corner and self._stateful):
             stamps = self._stamp, self._stamp + 1
-        elif task != "corner" and task not in _STATELESS:
+        elif task is not Partition.corner and task not in _STATELESS:
             stamps = self._stamp, self._stamp
         reply = attempted(lambda: self._reduced(task, image, stamps, arguments))
         for chunk, place in reply.pop("place"):
@@ -186,7 +189,7 @@ class DaskCrew:
             groups.setdefault(place, []).append(chunk)
         return groups
 
-    def _reduced(self, task: str, image: FloatArray, stamps: Any, arguments: Any) -> Reply:
+    def _reduced(self, task: Task, image: FloatArray, stamps: Any, arguments: Any) -> Reply:
         client, groups = self._client, self._groups()
         # to one worker, from where the others fetch it: a broadcast waits for dead ones
         weights = client.scatter(image, hash=False)

@@ -13,11 +13,12 @@ from cornerstep.data.dask import aligned, current_client, delayed, imported, pla
 from cornerstep.multiclass.distributed.dask_crew import DaskCrew
 from cornerstep.multiclass.distributed.partitions import Shared, SpreadProblem
 from cornerstep.multiclass.examples import holds
+from cornerstep.multiclass.parameters import Posed
 from cornerstep.multiclass.problem import MulticlassProblem
 
 
-def pose(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[SpreadProblem, Any, Any]:
-    """The problem of Dask arrays; see ``MulticlassSVC._pose``."""
+def pose(model: Any, X: Any, y: Any, sample_weight: Any) -> Posed:
+    """The problem of an estimator's parameters on Dask arrays."""
     from cornerstep.learning.targets import class_factors
     from cornerstep.multiclass.distributed.posing import require_plain, shared_of
 
@@ -29,24 +30,23 @@ def pose(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[SpreadProblem,
     parts = [delayed(part) for part in (X, y, sample_weight)]
     summaries = [dask.delayed(_summary)(*part) for part in zip(*parts[1:], strict=True)]
     seen = client.gather(client.compute(summaries))
-    model.classes_, model.n_features_in_ = np.unique(np.concatenate([s[0] for s in seen])), d
-    model.__dict__.pop("feature_names_in_", None)
-    m = model.classes_.size
+    known = np.unique(np.concatenate([s[0] for s in seen]))
+    m = known.size
     if m < 2:
-        raise ValueError(f"y must have at least two classes, got {model.classes_!r}")
+        raise ValueError(f"y must have at least two classes, got {known!r}")
     counts = np.zeros(m)
     for classes, of_classes, _ in seen:
-        counts[np.searchsorted(model.classes_, classes)] += of_classes
+        counts[np.searchsorted(known, classes)] += of_classes
     if not any(positive for _, _, positive in seen):
         raise ValueError("sample_weight times class_weight must be positive for some example")
-    factors = model.C * class_factors(model.class_weight, model.classes_, counts)
-    shared = shared_of(model, n)
+    factors = model.C * class_factors(model.class_weight, known, counts)
+    shared = shared_of(model, m, n)
     starts = np.cumsum([0, *X.chunks[0]])
     prepared = [
         dask.delayed(_prepared)(
             *part,
             (ends[1] - ends[0], d),
-            model.classes_,
+            known,
             factors,
             shared._replace(loss=shared.loss.rows(slice(*ends))),
         )
@@ -61,7 +61,7 @@ def pose(model: Any, X: Any, y: Any, sample_weight: Any) -> tuple[SpreadProblem,
         sp.issparse(X._meta),
         X.dtype == np.float32 and holds(X.dtype, shared.constant),
     )
-    return problem, np.ones(n, dtype=bool), X
+    return Posed(problem, np.ones(n, dtype=bool), X, known)
 
 
 def _require_shape(part: Any, shape: tuple[int, ...], name: str) -> None:

@@ -19,6 +19,7 @@ References
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -45,6 +46,8 @@ from cornerstep.multiclass.solvers.pool import (
 )
 from cornerstep.multiclass.solvers.provenance import KEPT, Made
 from cornerstep.optimiser.order import Order
+
+Task = Callable[..., Reply]  # a method of Partition
 
 _SETTINGS = BlockSettings()  # as on one machine: which classes enter, which blocks rest
 _LOCAL = 0.05  # a sweep that gains less than this share of the first ends the round
@@ -95,7 +98,7 @@ class Crew(Protocol):
     def count(self) -> int:
         """How many partitions work at the same time."""
 
-    def reduce(self, task: str, image: FloatArray, **arguments: Any) -> Reply:
+    def reduce(self, task: Task, image: FloatArray, **arguments: Any) -> Reply:
         """Have every partition do a task at these weights, and sum the replies.
 
         Raises :class:`LostDualsError` if dual points were lost on the way.

@@ -11,7 +11,7 @@ from cornerstep.data.rows import Rows
 from cornerstep.learning.targets import classes_and_labels, example_weights
 from cornerstep.multiclass.distributed.partitions import Shared, SpreadProblem
 from cornerstep.multiclass.examples import holds
-from cornerstep.multiclass.parameters import given_loss
+from cornerstep.multiclass.parameters import Posed, given_loss
 
 
 def require_plain(model: Any, what: str) -> None:
@@ -22,16 +22,14 @@ def require_plain(model: Any, what: str) -> None:
         raise ValueError(f"warm_start must be False for {what}: give a checkpoint instead")
 
 
-def shared_of(model: Any, n: int) -> Shared:
-    """What all partitions share, of an estimator that knows its classes."""
+def shared_of(model: Any, m: int, n: int) -> Shared:
+    """What all partitions share, of an estimator's parameters, m classes and n examples."""
     constant = model.intercept_scaling if model.fit_intercept else 0.0
-    return Shared(model.classes_.size, given_loss(model, n), float(model.smoothing), constant)
+    return Shared(m, given_loss(model, m, n), float(model.smoothing), constant)
 
 
-def pose_streamed(
-    model: Any, rows: Rows, y: Any, sample_weight: Any
-) -> tuple[SpreadProblem, Any, Any]:
-    """The problem of rows on disk; see ``MulticlassSVC._pose``."""
+def pose_streamed(model: Any, rows: Rows, y: Any, sample_weight: Any) -> Posed:
+    """The problem of an estimator's parameters on rows on disk."""
     from cornerstep.multiclass.distributed.streamed import StreamCrew
 
     require_plain(model, "rows on disk")
@@ -42,15 +40,11 @@ def pose_streamed(
     if n == 0 or d == 0:
         raise ValueError(f"X must have rows and features, got shape {rows.shape}")
     check_consistent_length(rows, y)
-    model.n_features_in_ = d
-    model.__dict__.pop("feature_names_in_", None)
-    if rows.feature_names is not None:
-        model.feature_names_in_ = np.asarray(rows.feature_names, dtype=object)
-    model.classes_, labels = classes_and_labels(y)
-    weights = example_weights(y, labels, model.classes_, sample_weight, model.class_weight)
+    classes, labels = classes_and_labels(y)
+    weights = example_weights(y, labels, classes, sample_weight, model.class_weight)
     if not (weights > 0).any():
         raise ValueError("sample_weight times class_weight must be positive for some example")
-    shared = shared_of(model, n)
+    shared = shared_of(model, classes.size, n)
     crew = StreamCrew(rows, labels, model.C * weights, shared)
     problem = SpreadProblem(
         crew,
@@ -60,4 +54,4 @@ def pose_streamed(
         rows.sparse,
         rows.dtype != np.float64 and holds(rows.dtype, shared.constant),
     )
-    return problem, np.ones(n, dtype=bool), rows
+    return Posed(problem, np.ones(n, dtype=bool), rows, classes, rows.feature_names)

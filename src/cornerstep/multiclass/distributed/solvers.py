@@ -30,8 +30,10 @@ from cornerstep.data.reductions import Reply, moved_note
 from cornerstep.learning.rounding import Rounding, certified
 from cornerstep.multiclass.distributed.partitions import (
     LostDualsError,
+    Partition,
     Slots,
     SpreadProblem,
+    Task,
     state_of,
 )
 from cornerstep.multiclass.rounding import Reach, check_size, peaks
@@ -95,7 +97,9 @@ class SpreadRows(HostRows):
         while True:
             weights = tuple(state.alpha.weights) if self._smoothing else (0.0, 0.0)
             try:
-                reply = self.crew.reduce("corner", primal.image, weights=weights, nearest=nearest)
+                reply = self.crew.reduce(
+                    Partition.corner, primal.image, weights=weights, nearest=nearest
+                )
                 break
             except LostDualsError:
                 if self._smoothing:
@@ -119,13 +123,13 @@ class SpreadRows(HostRows):
         """The state of the dual points that the partitions have now."""
         while True:
             try:
-                reply = self.crew.reduce("gathered", state.image)
+                reply = self.crew.reduce(Partition.gathered, state.image)
             except LostDualsError:
                 continue
             alpha = Slots([1, 0], np.diag([reply["square"], 0.0]))
             return state_of(reply, alpha)._replace(steps=state.steps)
 
-    def _reduce(self, task: str, image: FloatArray, **arguments: Any) -> Reply:
+    def _reduce(self, task: Task, image: FloatArray, **arguments: Any) -> Reply:
         """A task that needs no dual points."""
         while True:
             try:
@@ -134,13 +138,13 @@ class SpreadRows(HostRows):
                 continue
 
     def losses(self, image: FloatArray) -> float:
-        return float(self._reduce("losses", image)["losses"])
+        return float(self._reduce(Partition.losses, image)["losses"])
 
     @cached_property
     def reach(self) -> Reach:
         """What the rounding of a certificate is measured by: one pass over the rows."""
         shared = self.problem.shared
-        reply = self._reduce("reach", self.problem.empty_image(shared.n_classes))
+        reply = self._reduce(Partition.reach, self.problem.empty_image(shared.n_classes))
         total = float(shared.loss.rho.sum())
         features, costs, summed = (reply[name] for name in ("features", "costs", "summed"))
         reach = Reach(features, costs, total, self.problem.size, summed)
@@ -155,7 +159,7 @@ class SpreadRows(HostRows):
         )
 
     def envelopes(self, image: FloatArray, smoothing: float) -> Envelopes:
-        reply = self._reduce("envelopes", image, smoothing=smoothing)
+        reply = self._reduce(Partition.envelopes, image, smoothing=smoothing)
         alpha = np.empty((0, self.problem.shared.n_classes))
         state = state_of(reply, alpha)._replace(made=made_by("nearest", image, smoothing))
         return Envelopes(state, reply["numbers"])
@@ -163,7 +167,7 @@ class SpreadRows(HostRows):
     def moments(self) -> Moments:
         if self._moments is None:
             image = self.problem.empty_image(self.problem.shared.n_classes)
-            matrix = self._reduce("moments", image)["moments"]
+            matrix = self._reduce(Partition.moments, image)["moments"]
             self._moments = moments_of(matrix, self.problem.sparse)
         return self._moments
 
@@ -175,7 +179,7 @@ class SpreadRows(HostRows):
 
     def uniform(self) -> DualState:
         nothing = self.nothing()
-        state = state_of(self.problem.crew.reduce("uniform", nothing.image), nothing.alpha)
+        state = state_of(self.problem.crew.reduce(Partition.uniform, nothing.image), nothing.alpha)
         return state._replace(made=made_by("uniform"))
 
     def inner(self, states: Sequence[DualState], other: DualState) -> FloatArray:
@@ -264,7 +268,7 @@ class SpreadAscent:
     def _exact(self, image: FloatArray) -> Reply:
         while True:
             try:
-                return self.crew.reduce("exact", image)
+                return self.crew.reduce(Partition.exact, image)
             except LostDualsError:
                 self._reply = {}
 
@@ -281,7 +285,7 @@ class SpreadAscent:
         while True:
             try:
                 self._reply = reply = self.crew.reduce(
-                    "round",
+                    Partition.round,
                     self.image,
                     step=self._step,
                     sigma=self.sigma,

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.data.reductions import Reply, total
 from cornerstep.data.rows import Rows
-from cornerstep.multiclass.distributed.partitions import Partition, Shared, joined, split
+from cornerstep.multiclass.distributed.partitions import Partition, Shared, Task, joined, split
 from cornerstep.multiclass.problem import MulticlassProblem, check_duals
 from cornerstep.multiclass.solvers.provenance import Made
 
@@ -44,12 +44,12 @@ class StreamCrew:
         self._slices = [slice(*pair) for pair in pairwise(bounds)]
         self._parts = [Partition() for _ in self._slices]
 
-    def reduce(self, task: str, image: FloatArray, **arguments: Any) -> Reply:
+    def reduce(self, task: Task, image: FloatArray, **arguments: Any) -> Reply:
         reply: Reply | None = None
         for part, problem in self._problems():
-            if task == "round" and reply is not None:
+            if task is Partition.round and reply is not None:
                 arguments["current"] = image + reply["image"]
-            answer = getattr(part, task)(problem, image, **arguments)
+            answer = task(part, problem, image, **arguments)
             part.forget_rows()
             reply = answer if reply is None else total((reply, answer))
         assert reply is not None
