@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cornerstep.domains.selection import spend
+from cornerstep.domains.selection import fill_smallest_first
 
 quick = settings(max_examples=200, deadline=None, derandomize=True)
 # Few distinct keys, so that ties are the rule; caps on a grid, so that budgets end exactly.
@@ -26,7 +26,7 @@ def by_sorting(keys, caps, total):
 
 
 def check(keys, caps, total):
-    chosen, amounts = spend(keys, caps, total)
+    chosen, amounts = fill_smallest_first(keys, caps, total)
     every_cap = np.broadcast_to(caps, keys.shape).astype(float)
     reference = by_sorting(keys, every_cap, total)
     assert len(set(chosen.tolist())) == chosen.size == amounts.size
@@ -59,7 +59,7 @@ def test_a_cap_each(pairs, total):
 def test_whole_caps_are_whole(caps, count):
     """3 * 0.1 is not 0.3: the rounding must not become a thirty-first entry."""
     keys = np.random.default_rng(count).permutation(30).astype(float)
-    chosen, amounts = spend(keys, caps, count * 0.1)
+    chosen, amounts = fill_smallest_first(keys, caps, count * 0.1)
     large = amounts > 1e-12
     assert sorted(keys[chosen[large]]) == list(range(count))
     np.testing.assert_allclose(amounts[large], 0.1, rtol=1e-12)
@@ -68,13 +68,16 @@ def test_whole_caps_are_whole(caps, count):
 @pytest.mark.parametrize("caps", [1.0, np.ones(5)], ids=["one cap", "a cap each"])
 def test_the_ends_of_the_budget(caps):
     keys = np.array([3.0, 1.0, 2.0, 1.0, 5.0])
-    for nothing in (spend(keys, caps, 0.0), spend(keys[:0], np.ones(0), 2.0)):
+    for nothing in (
+        fill_smallest_first(keys, caps, 0.0),
+        fill_smallest_first(keys[:0], np.ones(0), 2.0),
+    ):
         assert nothing[0].size == nothing[1].size == 0
     for budget in (5.0, 5.5, 1e6):
-        chosen, amounts = spend(keys, caps, budget)
+        chosen, amounts = fill_smallest_first(keys, caps, budget)
         assert sorted(chosen) == [0, 1, 2, 3, 4]
         assert (amounts == 1.0).all()
-    chosen, amounts = spend(keys, caps, 4.25)
+    chosen, amounts = fill_smallest_first(keys, caps, 4.25)
     assert amounts[chosen == 4] == 0.25
 
 
@@ -90,5 +93,5 @@ class NoSort(np.ndarray):
 @pytest.mark.parametrize("caps", [0.5, np.full(1000, 0.5)], ids=["one cap", "a cap each"])
 def test_no_full_sort(caps):
     keys = np.random.default_rng(0).standard_normal(1000)
-    chosen, _ = spend(keys.view(NoSort), caps, 33.3)
+    chosen, _ = fill_smallest_first(keys.view(NoSort), caps, 33.3)
     assert set(np.asarray(chosen).tolist()) == set(keys.argsort()[:67].tolist())

@@ -45,10 +45,12 @@ def kill_a_worker(client, kind, monkeypatch, at):
     def deadly(self):
         looks.append(None)
         if len(looks) == at:
-            crew = getattr(self, "crew", None) or getattr(getattr(self, "rows", None), "crew", None)
+            executor = getattr(self, "executor", None) or getattr(
+                getattr(self, "rows", None), "executor", None
+            )
             pids = client.run(os.getpid)
             kill = getattr(signal, "SIGKILL", signal.SIGTERM)  # on Windows, all there is
-            os.kill(pids[min(crew._places if crew else pids)], kill)
+            os.kill(pids[min(executor._places if executor else pids)], kill)
         return look(self)
 
     monkeypatch.setattr(kind, "look", deadly)

@@ -54,7 +54,7 @@ def _launch_errors() -> tuple[type[Exception], ...]:
     return (TritonError,)
 
 
-def is_foreign(X: Any) -> bool:
+def is_other_library(X: Any) -> bool:
     """Whether X is an array of another library that follows the standard."""
     if isinstance(X, np.ndarray | np.generic):
         return False
@@ -158,12 +158,12 @@ def quick_products(X: Any, quick: bool = True) -> Iterator[None]:
         torch.set_float32_matmul_precision(before)
 
 
-def is_short(X: Any) -> bool:
+def is_half_precision(X: Any) -> bool:
     """Whether entries have fewer digits than float32: bfloat16 or float16."""
     return is_torch(X) and X.dtype.itemsize < 4
 
 
-def leading(X: Any, dtype: Any) -> Any:
+def truncate_mantissa(X: Any, dtype: Any) -> Any:
     """X in a shorter type, or in float32 with the eleven digits that TF32 units read."""
     if is_torch(X) and X.dtype == dtype and X.dtype.itemsize == 4:
         import torch
@@ -179,9 +179,9 @@ def product(a: Any, b: Any, row: Any = None) -> Any:
         return out if row is None else out + namespace(a).astype(row, out.dtype)[None, :]
     import torch
 
-    if is_short(a) and not a.is_cuda:
+    if is_half_precision(a) and not a.is_cuda:
         a, b = a.float(), b.float()
-    if is_short(a):
+    if is_half_precision(a):
         out = torch.mm(a, b, out_dtype=torch.float32)
         return out if row is None else out.add_(row.to(out.dtype))
     return torch.mm(a, b) if row is None else torch.addmm(row.to(a.dtype), a, b)

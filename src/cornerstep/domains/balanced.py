@@ -21,7 +21,7 @@ from cornerstep.domains.base import (
     sum_step,
     within_bounds,
 )
-from cornerstep.domains.selection import dearest, spend
+from cornerstep.domains.selection import dearest, fill_smallest_first
 
 
 class BalancedBox:
@@ -79,7 +79,7 @@ class BalancedBox:
         total = float(caps[~positive].sum()) - surplus
         keys = self.signs[free] * gradient[free]
         common = self.cap if isinstance(self.cap, float) else caps
-        taken, amounts = spend(keys, common, total, self._rounding)
+        taken, amounts = fill_smallest_first(keys, common, total, self._rounding)
         z = np.zeros(free.size)
         z[taken] = amounts
         v = np.where(positive, z, caps - z)

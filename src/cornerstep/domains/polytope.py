@@ -81,14 +81,14 @@ class Polytope:
         self._row_upper = right / self._row_size
         self._row_lower = self._row_upper.copy()
         self._row_lower[: self.b_ub.size] = -np.inf
-        self._fences = self.lower / self._unit, self.upper / self._unit
+        self._outer_bounds = self.lower / self._unit, self.upper / self._unit
         self.forget()
         try:
             self._program.minimize(np.zeros(self.size))
         except InfeasibleError:
             raise ValueError("the polytope is empty: no x satisfies all constraints") from None
         self._require_bounded()
-        self._fences = self._fence_free_coordinates(*self._fences)
+        self._outer_bounds = self._fence_free_coordinates(*self._outer_bounds)
         self.forget()
         self._start = self.lmo(np.zeros(self.size))
         bounded = np.isfinite(self.lower).all() and np.isfinite(self.upper).all()
@@ -102,7 +102,7 @@ class Polytope:
         """A new run: its answers do not depend on what others left in the programs."""
         # Faces have one of their own, so that each keeps the basis of its last answer.
         self._program, self._face = (
-            LinearProgram(self._matrix, self._row_lower, self._row_upper, *self._fences)
+            LinearProgram(self._matrix, self._row_lower, self._row_upper, *self._outer_bounds)
             for _ in range(2)
         )
 
@@ -150,10 +150,10 @@ class Polytope:
     @cached_property
     def _box(self) -> tuple[FloatArray, FloatArray]:
         """Finite bounds in units around P: none is further from the other than all together are."""
-        lower, upper = self._fences
+        lower, upper = self._outer_bounds
         below, above = np.isinf(lower), np.isinf(upper)
         if not (below | above).any():
-            return self._fences
+            return self._outer_bounds
         distance = above * 1.0 - below * 1.0
         vertex = self._program.minimize(-distance)
         start = np.where(above, lower, np.where(below, upper, 0.0))
@@ -195,7 +195,7 @@ class Polytope:
         tight = slack <= _ROW_TIGHT * self._sizes(x)[: slack.size]
         row_lower = self._row_lower.copy()
         row_lower[: tight.size][tight] = self._row_upper[: tight.size][tight]
-        lower, upper = self._fences
+        lower, upper = self._outer_bounds
         lower, upper = (
             np.where(x >= self.upper, upper, lower),
             np.where(x <= self.lower, lower, upper),

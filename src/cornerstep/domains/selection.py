@@ -13,7 +13,7 @@ import numpy as np
 from cornerstep.core.types import FloatArray, IntArray
 
 
-def spend(
+def fill_smallest_first(
     keys: FloatArray, caps: float | FloatArray, total: float, rounding: float = 0.0
 ) -> tuple[IntArray, FloatArray]:
     """Solve ``min <keys, v>`` over ``0 <= v <= caps, sum v = min(total, sum caps)``.
@@ -87,5 +87,5 @@ def dearest(weights: FloatArray, caps: float | FloatArray, total: float) -> floa
 
     What an error of the total costs a vertex at most.
     """
-    chosen, amounts = spend(-weights, caps, total)
+    chosen, amounts = fill_smallest_first(-weights, caps, total)
     return float(amounts @ weights[chosen])

@@ -23,7 +23,7 @@ from cornerstep.domains.base import (
     sum_step,
     within_bounds,
 )
-from cornerstep.domains.selection import dearest, spend
+from cornerstep.domains.selection import dearest, fill_smallest_first
 
 
 class Simplex:
@@ -176,9 +176,11 @@ class CappedSimplex:
         if self.at_most:
             worthwhile = (gradient < 0).nonzero()[0]
             caps = self._caps(worthwhile)
-            chosen, amounts = spend(gradient[worthwhile], caps, self.total, self._rounding)
+            chosen, amounts = fill_smallest_first(
+                gradient[worthwhile], caps, self.total, self._rounding
+            )
             return SparseVector(worthwhile[chosen], amounts, self.size)
-        chosen, amounts = spend(gradient, self.cap, self.total, self._rounding)
+        chosen, amounts = fill_smallest_first(gradient, self.cap, self.total, self._rounding)
         return SparseVector(chosen, amounts, self.size)
 
     def in_face_lmo(self, gradient: FloatArray, x: FloatArray) -> SparseVector:
@@ -188,7 +190,9 @@ class CappedSimplex:
         left = max(self.total - self._sum_of_caps(full), 0.0)
         if self.at_most and not self._sum_is_tight(x):
             free = free[gradient[free] < 0]
-        chosen, amounts = spend(gradient.take(free), self._caps(free), left, self._rounding)
+        chosen, amounts = fill_smallest_first(
+            gradient.take(free), self._caps(free), left, self._rounding
+        )
         values = np.empty(full.size + chosen.size)
         values[: full.size] = self._caps(full)
         values[full.size :] = amounts

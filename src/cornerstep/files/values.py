@@ -18,7 +18,7 @@ import scipy.sparse as sp
 
 from cornerstep import structured
 from cornerstep.core.npy import require_rows_of_entries
-from cornerstep.data.arrays import is_foreign, to_numpy
+from cornerstep.data.arrays import is_other_library, to_numpy
 from cornerstep.learning.certificates import MachineProof
 from cornerstep.multiclass import losses
 from cornerstep.optimiser.result import Status, Trace
@@ -51,7 +51,7 @@ _MODELS: dict[str, tuple[str, ...]] = {
 
 def as_kept(value: Any) -> Any:
     """A value as model files have it: tensors as arrays, numbers of NumPy as numbers."""
-    value = to_numpy(value) if is_foreign(value) else value
+    value = to_numpy(value) if is_other_library(value) else value
     return value.item() if isinstance(value, np.generic) else value
 
 

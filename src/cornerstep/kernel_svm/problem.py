@@ -35,7 +35,7 @@ import numpy as np
 from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.core.vectors import Vector, dense
 from cornerstep.domains import BalancedBox, CappedSimplex, Product
-from cornerstep.domains.selection import spend
+from cornerstep.domains.selection import fill_smallest_first
 from cornerstep.kernel_svm.columns import KernelColumns
 from cornerstep.kernel_svm.compiled.sweeps import gap_terms
 from cornerstep.learning.kernel_blocks import UNIT
@@ -194,7 +194,7 @@ class ReducedHullProblem:
         """
         lower, h = self.lower[part], gradient[part]
         room = _common(self.upper[part] - lower)
-        chosen, _ = spend(h, room, total - float(lower.sum()))
+        chosen, _ = fill_smallest_first(h, room, total - float(lower.sum()))
         largest = float(h[chosen].max()) if chosen.size else float(h.min())
         if isinstance(room, float):
             return [largest]

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from cornerstep.core.types import FloatArray, IntArray
-from cornerstep.data.arrays import is_foreign, to_numpy
+from cornerstep.data.arrays import is_other_library, to_numpy
 from cornerstep.data.rows import as_rows, labels_of
 from cornerstep.learning.certificates import Certificate, certificate
 from cornerstep.learning.claims import check_claims, check_classes, compare
@@ -91,10 +91,10 @@ def certify(estimator: Any, X: Any, y: Any = None, sample_weight: Any = None) ->
     Verification
     """
     claimed = certificate(estimator)
-    X, y, sample_weight = (to_numpy(v) if is_foreign(v) else v for v in (X, y, sample_weight))
-    if any(is_foreign(value) for value in vars(estimator).values()):
+    X, y, sample_weight = (to_numpy(v) if is_other_library(v) else v for v in (X, y, sample_weight))
+    if any(is_other_library(value) for value in vars(estimator).values()):
         estimator = copy.copy(estimator)
-        given = {k: to_numpy(v) for k, v in vars(estimator).items() if is_foreign(v)}
+        given = {k: to_numpy(v) for k, v in vars(estimator).items() if is_other_library(v)}
         vars(estimator).update(given)
     problems: list[str] = []
     check_claims(estimator, claimed, problems)

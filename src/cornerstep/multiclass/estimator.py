@@ -12,7 +12,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
-from cornerstep.data.arrays import device_errors, is_foreign
+from cornerstep.data.arrays import device_errors, is_other_library
 from cornerstep.data.rows import HeldRows, Rows, as_rows, is_dask
 from cornerstep.learning.certificates import Certificate
 from cornerstep.learning.claims import Recomputed
@@ -291,8 +291,8 @@ class MulticlassSVC(MulticlassScores, MarginsDisplay, ClassifierMixin, Certified
 
     def _pose(self, X: Any, y: Any, sample_weight: Any) -> Posed:
         """The problem, by the kind of X."""
-        rows = None if is_foreign(X) else as_rows(X)
-        if is_foreign(X):
+        rows = None if is_other_library(X) else as_rows(X)
+        if is_other_library(X):
             from cornerstep.multiclass.arrays.posing import pose
 
             posed = pose(self, X, y, sample_weight)
@@ -405,10 +405,10 @@ def _of_all(coefficients: Any, used: Any) -> Any:
         coefficients = coefficients()
     if coefficients is None:
         return None
-    if is_foreign(coefficients):
-        from cornerstep.multiclass.arrays.posing import spread
+    if is_other_library(coefficients):
+        from cornerstep.multiclass.arrays.posing import with_unused_rows
 
-        return spread(coefficients, used)
+        return with_unused_rows(coefficients, used)
     coefficients = sp.csr_array(coefficients)
     if used.all():
         return coefficients

@@ -68,7 +68,7 @@ def given_loss(model: Any, n_classes: int, n_examples: int) -> Loss:
     return loss
 
 
-def signature_of(problem: MulticlassProblem, solver: str) -> tuple[Any, ...]:
+def warm_start_signature(problem: MulticlassProblem, solver: str) -> tuple[Any, ...]:
     """What two fits must share for the second to start from the dual state of the first."""
     from joblib import hash as digest
 
@@ -84,7 +84,7 @@ def signature_of(problem: MulticlassProblem, solver: str) -> tuple[Any, ...]:
 def checkpoint_signature(problem: Any, solver: str) -> dict[str, Any]:
     """What two fits must share for the second to go on from a checkpoint of the first."""
     shared = problem.shared if isinstance(problem, SpreadProblem) else problem
-    rows = problem.crew if isinstance(problem, SpreadProblem) else problem
+    rows = problem.executor if isinstance(problem, SpreadProblem) else problem
     loss = shared.loss
     return {
         "solver": solver,

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cornerstep.core.types import FloatArray
-from cornerstep.data.arrays import device_errors, is_foreign, to_numpy
+from cornerstep.data.arrays import device_errors, is_other_library, to_numpy
 from cornerstep.data.rows import Rows, as_rows, is_dask, labels_of
 from cornerstep.learning.kernel_functions import Kernel
 
@@ -48,9 +48,9 @@ class MulticlassScores:
 
     def _checked(self, X: Any) -> Any:
         check_is_fitted(self)
-        if self._is_linear and is_foreign(self.coef_):
+        if self._is_linear and is_other_library(self.coef_):
             return X  # checked with the scores
-        if is_foreign(X):
+        if is_other_library(X):
             kind = type(X).__module__.split(".")[0]
             raise ValueError(
                 f"X must be an array of NumPy, as the model is made of, got one of {kind}"
@@ -82,7 +82,7 @@ class MulticlassScores:
 
     def _scores(self, X: Any) -> FloatArray:
         """One column per class (one in all for two classes)."""
-        if self._is_linear and is_foreign(self.coef_):
+        if self._is_linear and is_other_library(self.coef_):
             from cornerstep.multiclass.arrays.posing import scores as array_scores
 
             with device_errors(X):
@@ -161,7 +161,7 @@ class MulticlassScores:
 
     def _top(self, X: Any, k: int) -> npt.NDArray[Any]:
         scores = self._scores(X)
-        if is_foreign(scores):
+        if is_other_library(scores):
             from cornerstep.multiclass.arrays.posing import labels_at, top_columns, with_first
 
             return labels_at(self, top_columns(with_first(self, scores), k))

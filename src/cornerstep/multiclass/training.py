@@ -11,7 +11,7 @@ from cornerstep.learning import training
 from cornerstep.learning.checkpoints import Checkpoint
 from cornerstep.multiclass.arrays.rows import ArrayProblem
 from cornerstep.multiclass.distributed.partitions import SpreadProblem
-from cornerstep.multiclass.parameters import checkpoint_signature, signature_of
+from cornerstep.multiclass.parameters import checkpoint_signature, warm_start_signature
 from cornerstep.multiclass.problem import MulticlassProblem
 from cornerstep.multiclass.rounding import check_size
 from cornerstep.optimiser.loop import Callback, Iterate, run
@@ -65,7 +65,7 @@ def train(problem: Problem, settings: Settings) -> Training:
     name = problem.examples.default_solver if auto else settings.solver
     _check(problem, settings, name)
     carries = problem if settings.keeps_state and isinstance(problem, MulticlassProblem) else None
-    signature = None if carries is None else signature_of(carries, name)
+    signature = None if carries is None else warm_start_signature(carries, name)
     kept = settings.start
     solver = _solver(
         problem, settings, name, kept[1:] if kept is not None and kept[0] == signature else None
@@ -87,7 +87,7 @@ def train(problem: Problem, settings: Settings) -> Training:
         coefficients = solver.coefficients()
     finally:
         if isinstance(problem, SpreadProblem):
-            problem.crew.close()
+            problem.executor.close()
     weights = problem.examples.weights(solver.weights_image())
     return Training(
         proof=training.proof_of(outcome),
@@ -127,7 +127,7 @@ def _both(keeper: Checkpoint | None, told: Callback | None) -> Callback | None:
 
 def _threads_for(problem: Problem) -> AbstractContextManager[Any]:
     """A context with one thread of BLAS where products here are small, or workers make them."""
-    if isinstance(problem, SpreadProblem) and problem.crew.moved is not None:
+    if isinstance(problem, SpreadProblem) and problem.executor.moved is not None:
         return one_blas_thread()
     if isinstance(problem, MulticlassProblem):
         examples = problem.examples
@@ -143,7 +143,7 @@ def _solver(problem: Any, settings: Settings, name: str, kept: tuple[Any, Any] |
     """
     from cornerstep.multiclass.distributed.auto import SpreadAuto
     from cornerstep.multiclass.distributed.solvers import SpreadAscent, SpreadRows
-    from cornerstep.multiclass.solvers.batch import BatchDescent, carried
+    from cornerstep.multiclass.solvers.batch import BatchDescent, rescaled_state
     from cornerstep.multiclass.solvers.block import BlockAscent
     from cornerstep.multiclass.solvers.corrective import RULE, CorrectiveDescent
     from cornerstep.multiclass.solvers.envelope import NAME, EnvelopeDescent
@@ -165,7 +165,7 @@ def _solver(problem: Any, settings: Settings, name: str, kept: tuple[Any, Any] |
             return EnvelopeDescent(SpreadRows(problem), problem.shared)
         return BatchDescent(SpreadRows(problem), name)
     if name != "block":
-        state = None if kept is None else carried(problem, kept[1], kept[0])
+        state = None if kept is None else rescaled_state(problem, kept[1], kept[0])
         if name == NAME:
             return EnvelopeDescent(rows_of(problem), problem, state)
         if name == RULE:

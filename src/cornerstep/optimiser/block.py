@@ -28,7 +28,7 @@ from cornerstep.optimiser.loop import Look, Move, Solver
 from cornerstep.optimiser.objectives import Objective, Position
 from cornerstep.optimiser.order import ORDERS, Order
 from cornerstep.optimiser.pieces import Pieces
-from cornerstep.optimiser.solver import Method, Proposal, Walk
+from cornerstep.optimiser.solver import Method, Proposal, SteppingState
 from cornerstep.optimiser.steps import StepRule
 
 
@@ -223,7 +223,7 @@ class Block(Method):
         return Proposal(Direction.inside(block, step, position.x.size), max_step, gap, kind)
 
 
-class Factors(Walk):
+class Factors(SteppingState):
     """The factors of a product, as blocks: one direction and one step of the step rule in each."""
 
     method: Block

@@ -211,7 +211,7 @@ def run(
                     status = Status.TIME_LIMIT
                 elif iteration >= stopping.max_iter:
                     status = Status.ITERATION_LIMIT
-                elif solver.monotone and stall.since(look, move):
+                elif solver.monotone and stall.has_stalled_after(look, move):
                     status = Status.NO_PROGRESS
                 else:
                     move = solver.move()
@@ -249,7 +249,7 @@ class _Stall:
         self.count = 0
         self.better = self.partial = False
 
-    def since(self, look: Look, move: Move) -> bool:
+    def has_stalled_after(self, look: Look, move: Move) -> bool:
         """Whether the run has stalled."""
         self.better |= look.value < self.value or (look.certified and look.gap < self.gap)
         self.value = min(self.value, look.value)

@@ -58,7 +58,7 @@ class Method:
     active_set: ActiveSet | None = None
     domain: Any
     oracle_calls: int
-    walk: Walk  # the run's position
+    walk: SteppingState  # the run's position
 
     def begin(
         self, objective: Objective, domain: Any, start: Vector, rng: np.random.Generator
@@ -135,7 +135,7 @@ def is_inside(domain: Any, x: FloatArray) -> bool:
     return not has_oracle(domain, "contains") or bool(domain.contains(x))
 
 
-class Walk:
+class SteppingState:
     """A position on its way: the method says where to, the step rule how far.
 
     Parameters
@@ -277,7 +277,7 @@ class Walk:
         return min(bound, look.value)
 
 
-class FrankWolfeSolver(Walk):
+class FrankWolfeSolver(SteppingState):
     """Looks with the direction rule, moves with the step rule, certifies by a full oracle call."""
 
     _proposal: Proposal | None = None

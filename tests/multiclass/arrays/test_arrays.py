@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from sklearn.datasets import load_digits
 
 from cornerstep import MulticlassSVC, certify, load, save
-from cornerstep.data.arrays import is_foreign, to_numpy
+from cornerstep.data.arrays import is_other_library, to_numpy
 from cornerstep.losses import TopK, Usunier, WeightedTopK, WeightedUsunier
 from cornerstep.multiclass.arrays.losses import ArrayLoss
 from support.multiclass_problems import LOSS_KINDS, draw, optimum
@@ -115,7 +115,7 @@ def test_attributes_and_predictions_are_of_the_same_kind(kind, n_classes):
     for name in ("predict", "decision_function", "predict_top_k"):
         arguments = (2,) if name == "predict_top_k" else ()
         value = getattr(model, name)(make(X), *arguments)
-        assert is_foreign(value)
+        assert is_other_library(value)
         assert value.device == make(X).device
         np.testing.assert_allclose(to_numpy(value), getattr(plain, name)(X, *arguments), atol=1e-6)
     assert model.score(make(X), make(y)) == plain.score(X, y)

@@ -141,9 +141,9 @@ def test_face_products_are_projections(kind):
     rng = np.random.default_rng(0)
     V, U = rng.standard_normal((2, *solver.iterate.image.shape))
     read = faces.read(V)
-    made = np.zeros_like(V)
-    faces.add(faces.read(U), made)
-    assert np.vdot(made, V) == pytest.approx(faces.read(U) @ read, rel=1e-10)
+    provenance = np.zeros_like(V)
+    faces.add(faces.read(U), provenance)
+    assert np.vdot(provenance, V) == pytest.approx(faces.read(U) @ read, rel=1e-10)
     groups, firsts, _, owners, _ = faces.groups
     sums = np.add.reduceat(read, firsts[:groups]) if groups else np.zeros(0)
     assert np.allclose(np.bincount(owners[:groups], weights=sums), 0, atol=1e-10)

@@ -13,7 +13,7 @@ from sklearn.datasets import load_digits
 
 from cornerstep import MulticlassSVC
 from cornerstep.losses import make_loss
-from cornerstep.multiclass.distributed import dask_crew as clustered
+from cornerstep.multiclass.distributed import dask_executor as clustered
 from cornerstep.multiclass.distributed.solvers import SpreadAscent
 from cornerstep.multiclass.solvers.batch import BatchDescent
 from support.clusters import chunked, cluster, kill_a_worker, quiet

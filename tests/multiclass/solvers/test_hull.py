@@ -78,7 +78,7 @@ def test_hull_knows_its_best_point(rows):
     """Sizes and bound are those of the mixture itself, also where points have been merged."""
     rng = np.random.default_rng(0)
     hull, states, duals = Hull(rows, 6), [], []
-    shape = rows.nothing().image.shape
+    shape = rows.zero_state().image.shape
     for k in range(25):
         found = rows.envelopes((0.1 + k / 10) * rng.standard_normal(shape), 0.1)
         state = found.nearest
@@ -91,8 +91,8 @@ def test_hull_knows_its_best_point(rows):
         assert hull.size()[1] == pytest.approx(error, rel=1e-6, abs=1e-12)
         duals.append(best.linear - 0.5 * square)
         weights = dict.fromkeys(range(len(states)), 0.0)
-        for weight, source in best.made:
-            place = next(i for i, s in enumerate(states) if s.made[0][1] is source)
+        for weight, source in best.provenance:
+            place = next(i for i, s in enumerate(states) if s.provenance[0][1] is source)
             weights[place] += weight
         again = mixture(states, np.array(list(weights.values())))
         np.testing.assert_allclose(again.image, best.image, rtol=0, atol=1e-9)
@@ -104,7 +104,7 @@ def test_hull_knows_its_best_point(rows):
 def test_quasi_newton_steps_minimise_a_quadratic(rows):
     """As many steps as dimensions, with exact line searches and enough pairs: the minimum."""
     rng = np.random.default_rng(0)
-    shape = rows.nothing().image.shape
+    shape = rows.zero_state().image.shape
     size = int(np.prod(shape))
     root = rng.standard_normal((size, size))
     hessian = np.eye(size) + 0.05 * root.T @ root
@@ -114,10 +114,10 @@ def test_quasi_newton_steps_minimise_a_quadratic(rows):
         x = np.zeros(size)
         for step in range(size + 1):
             gradient = hessian @ (x - least)
-            memory.know(*rows.read(memory.look(x.reshape(shape), gradient.reshape(shape))))
-            memory.take()
+            memory.set_products(*rows.read(memory.look(x.reshape(shape), gradient.reshape(shape))))
+            memory.accept_pair()
             if step == 2:
-                memory.measure_by(rows.moments().inverse(factor))  # nothing changes
+                memory.set_metric(rows.moments().inverse(factor))  # nothing changes
             direction, slope = memory.direction()
             assert slope == pytest.approx(float(gradient @ direction.ravel()), rel=1e-6)
             d = direction.ravel()
@@ -130,14 +130,14 @@ def test_quasi_newton_steps_minimise_a_quadratic(rows):
 def test_steepness_of_a_known_hessian(rows):
     """``I + t T`` is told from its pairs."""
     rng = np.random.default_rng(0)
-    shape = rows.nothing().image.shape
+    shape = rows.zero_state().image.shape
     memory = Memory(rows, rows.moments().inverse(1.0), 4)
     assert memory.steepness(rows.moments().times).size == 0
     for _ in range(7):
         image = rng.standard_normal(shape)
         gradient = image + 0.7 * rows.moments().times(image)
-        memory.know(*rows.read(memory.look(image, gradient)))
-        memory.take()
+        memory.set_products(*rows.read(memory.look(image, gradient)))
+        memory.accept_pair()
     found = memory.steepness(rows.moments().times)
     assert found.size == 4
     np.testing.assert_allclose(found, 0.7, rtol=1e-9)

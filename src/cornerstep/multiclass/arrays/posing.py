@@ -13,7 +13,7 @@ import numpy as np
 from cornerstep.data.arrays import (
     csr_tensor,
     from_numpy,
-    is_foreign,
+    is_other_library,
     is_torch,
     namespace,
     on_gpu,
@@ -44,14 +44,14 @@ def pose(model: Any, X: Any, y: Any, sample_weight: Any) -> Posed:
     shape = np.shape(y) if not hasattr(y, "shape") else tuple(y.shape)
     if shape != (n,):
         raise ValueError(f"y must have one label for each of the {n} rows of X, got shape {shape}")
-    if is_foreign(y):
+    if is_other_library(y):
         xp = namespace(y)
         classes, inverse = xp.unique_inverse(y)
         labels = to_numpy(inverse)
         classes_and_labels(to_numpy(classes))  # says what is wrong with them
     else:
         classes, labels = classes_and_labels(np.asarray(y))
-    if sample_weight is not None and is_foreign(sample_weight):
+    if sample_weight is not None and is_other_library(sample_weight):
         sample_weight = to_numpy(sample_weight)
     weights = example_weights(labels, labels, to_numpy(classes), sample_weight, model.class_weight)
     if not (weights > 0).any():
@@ -117,7 +117,7 @@ def solver_of(problem: ArrayProblem, name: str) -> Any:
     return BatchDescent(rows, name)
 
 
-def spread(coefficients: Any, used: Any) -> Any:
+def with_unused_rows(coefficients: Any, used: Any) -> Any:
     """Dual coefficients with a row for every example."""
     if coefficients is None or used.all():
         return coefficients
@@ -135,7 +135,7 @@ def spread(coefficients: Any, used: Any) -> Any:
 
 def scores(model: Any, X: Any) -> Any:
     """One column per class (one in all for two classes)."""
-    if not is_foreign(X) or namespace(X) is not namespace(model.coef_):
+    if not is_other_library(X) or namespace(X) is not namespace(model.coef_):
         kind = type(model.coef_).__module__.split(".")[0]
         raise ValueError(
             f"X must be an array of {kind}, as the one that the model was fitted to, "
@@ -156,7 +156,7 @@ def scores(model: Any, X: Any) -> Any:
 
 def labels_at(model: Any, columns: Any) -> Any:
     """The classes with these numbers."""
-    if not is_foreign(model.classes_):
+    if not is_other_library(model.classes_):
         return model.classes_[to_numpy(columns)]
     xp = namespace(model.classes_)
     if model.classes_.device != columns.device:

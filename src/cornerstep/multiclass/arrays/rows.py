@@ -23,14 +23,14 @@ from cornerstep.core.types import FloatArray
 from cornerstep.data.arrays import (
     compressed,
     from_numpy,
-    is_short,
+    is_half_precision,
     joined,
-    leading,
     namespace,
     on_gpu,
     product,
     quick_products,
     to_numpy,
+    truncate_mantissa,
 )
 from cornerstep.data.digests import of_rows
 from cornerstep.learning.rounding import Rounding
@@ -47,7 +47,14 @@ from cornerstep.multiclass.solvers.passes import (
     Moments,
     Pass,
 )
-from cornerstep.multiclass.solvers.provenance import NOTHING, Made, Source, blend, later, made_by
+from cornerstep.multiclass.solvers.provenance import (
+    NOTHING,
+    Provenance,
+    Source,
+    blend,
+    later,
+    source_of,
+)
 
 _LARGEST, _WIDE = 2.0**10, 1e30  # weights that float16 holds; a type that holds all is as wide
 _TOGETHER = 2**25  # entries of arrays that are stacked for one product
@@ -93,7 +100,7 @@ class ArrayExamples:
     def scores(self, block: slice, image: Any, shift: Any = None) -> Any:
         """Scores in the precision of the data, at least float32; plus a shift for each class."""
         rows = self.data[block, :]
-        if not self.quick and is_short(rows):
+        if not self.quick and is_half_precision(rows):
             rows = self.xp.astype(rows, self.xp.float32)
         weights, unit = image[:, : self.features], self._unit(rows, image)
         if unit is not None:
@@ -110,7 +117,7 @@ class ArrayExamples:
 
     def _unit(self, rows: Any, image: Any) -> Any:
         """What weights are divided by so that numbers as small as float16 can hold them."""
-        if not is_short(rows) or float(self.xp.finfo(rows.dtype).max) > _WIDE:
+        if not is_half_precision(rows) or float(self.xp.finfo(rows.dtype).max) > _WIDE:
             return None
         most = self.xp.max(self.xp.abs(image)) / _LARGEST + 1.0
         return 2.0 ** self.xp.ceil(self.xp.log2(most))  # nothing is rounded
@@ -120,14 +127,14 @@ class ArrayExamples:
 
         All examples share that change, so that it counts n times: scores are better with it.
         """
-        if not self.quick or not (self.tf32 or is_short(self.data)):
+        if not self.quick or not (self.tf32 or is_half_precision(self.data)):
             return image, None
         xp = self.xp
         if self._mean is None:
             self._mean = xp.mean(self.data, axis=0, dtype=xp.float64)
         weights, unit = image[:, : self.features], self._unit(self.data, image)
         inside = weights if unit is None else weights / unit
-        short = leading(xp.astype(inside, xp.float32), self.data.dtype)
+        short = truncate_mantissa(xp.astype(inside, xp.float32), self.data.dtype)
         short = xp.astype(short, xp.float64) * (1.0 if unit is None else unit)
         change = (weights - short) @ self._mean
         return xp.concat([short, image[:, self.features :]], axis=1), change
@@ -147,11 +154,11 @@ class ArrayExamples:
         parts: what all examples share is a sum in which nearly all cancels.
         """
         xp, rows = self.xp, self.data[block, :]
-        if exact or not (is_short(rows) or (self.quick and self.tf32)):
+        if exact or not (is_half_precision(rows) or (self.quick and self.tf32)):
             across = xp.astype(xp.permute_dims(coefficients, (1, 0)), rows.dtype, copy=False)
             return xp.astype(product(across, rows), xp.float64)
         coefficients = xp.astype(coefficients, xp.float32, copy=False)
-        first = leading(coefficients, rows.dtype)
+        first = truncate_mantissa(coefficients, rows.dtype)
         rest = coefficients - xp.astype(first, xp.float32, copy=False)
         parts = first, xp.astype(rest, rows.dtype, copy=False)
         first, rest = (product(xp.permute_dims(part, (1, 0)), rows) for part in parts)
@@ -277,7 +284,7 @@ class ArrayRows:
     def zeros(self, *shape: int) -> Any:
         return self.xp.zeros(shape, dtype=self.xp.float64, device=self.problem.examples.data.device)
 
-    def nothing(self, *, kept: bool = True) -> DualState:
+    def zero_state(self, *, kept: bool = True) -> DualState:
         problem = self.problem
         kept = kept and bool(problem.smoothing)
         return DualState(
@@ -285,13 +292,13 @@ class ArrayRows:
             0.0,
             self.zeros(problem.examples.n if kept else 0, problem.n_classes),
             self.zeros(problem.n_classes, self.products.shape[1]),
-            made=NOTHING,
+            provenance=NOTHING,
         )
 
     def uniform(self) -> DualState:
         problem, xp = self.problem, self.xp
         total = sum(problem.losses.weights)
-        state = self.nothing()
+        state = self.zero_state()
         image, probed, linear, points = state.image, state.probed, self.zeros(), []
         for block in problem.blocks():
             labels, scales = problem.labels[block], problem.scales[block]
@@ -308,21 +315,21 @@ class ArrayRows:
             total * (part - xp.mean(part, axis=0, keepdims=True)) for part in (image, probed)
         )
         alpha = xp.concat(points, axis=0) if problem.smoothing else state.alpha
-        return DualState(image, float(linear), alpha, probed, made=made_by("uniform"))
+        return DualState(image, float(linear), alpha, probed, provenance=source_of("uniform"))
 
     def corner(self, primal: DualState, state: DualState, *, nearest: bool) -> Pass:
         with quick_products(self.problem.examples.data, self.problem.examples.quick):
             corner, losses, vertex_losses = self.device_pass(primal.image, state.alpha, nearest)
-        made: Made | None = None
+        provenance: Provenance | None = None
         if not self.problem.smoothing:
-            made = made_by("corner", primal.image, quick=self.problem.examples.quick)
-        corner = corner._replace(linear=float(corner.linear), made=made)
+            provenance = source_of("corner", primal.image, quick=self.problem.examples.quick)
+        corner = corner._replace(linear=float(corner.linear), provenance=provenance)
         return Pass(primal, state, corner, float(losses), float(vertex_losses))
 
     def device_pass(self, image: Any, alpha: Any, nearest: bool) -> tuple[DualState, Any, Any]:
         """The pass with its numbers still on the device: vertices, losses, vertex losses."""
         problem, xp = self.problem, self.xp
-        nothing = self.nothing(kept=False)
+        nothing = self.zero_state(kept=False)
         out, probed, linear = nothing.image, nothing.probed, self.zeros()
         losses, vertex_losses = self.zeros(), self.zeros()
         points, unit = [], problem.unit
@@ -356,7 +363,7 @@ class ArrayRows:
 
     def envelopes(self, image: Any, smoothing: float) -> Envelopes:
         problem, examples, xp = self.problem, self.problem.examples, self.xp
-        made = made_by("nearest", image, smoothing, examples.quick)
+        provenance = source_of("nearest", image, smoothing, examples.quick)
         total: list[Any] = []
         image, shift = examples.short_weights(image)
         with quick_products(examples.data, examples.quick):
@@ -368,7 +375,9 @@ class ArrayRows:
                 total = [a + b for a, b in zip(total, parts, strict=True)] if total else parts
         out, probed, numbers = total
         unit, alpha = problem.largest, self.zeros(0, problem.n_classes)
-        return Envelopes(DualState(unit * out, math.nan, alpha, unit * probed, made=made), numbers)
+        return Envelopes(
+            DualState(unit * out, math.nan, alpha, unit * probed, provenance=provenance), numbers
+        )
 
     def moments(self) -> Moments:
         if self._moments is None:
@@ -466,8 +475,10 @@ class ArrayRows:
                 first += len(group)
             fields.append(xp.reshape(total, arrays[0].shape))
         linear = float(weights @ np.array([state.linear for state in states]))
-        made = blend(zip(weights.tolist(), (state.made for state in states), strict=True))
-        return DualState(fields[0], linear, fields[1], fields[2], made=made)
+        provenance = blend(
+            zip(weights.tolist(), (state.provenance for state in states), strict=True)
+        )
+        return DualState(fields[0], linear, fields[1], fields[2], provenance=provenance)
 
     def size(self, state: DualState) -> tuple[float, float]:
         square = self.xp.sum(state.image * state.image)
@@ -484,7 +495,7 @@ class ArrayRows:
         away = self._missing(image, probed)
         return self.xp.sum(away * away)
 
-    def missing(self, state: DualState) -> Any:
+    def probe_errors(self, state: DualState) -> Any:
         return self._missing(state.image, state.probed) if self.probes.shape[0] else state.probed
 
     def _missing(self, image: Any, probed: Any) -> Any:
@@ -494,21 +505,21 @@ class ArrayRows:
         """From TF32 to float32, and weights in float32 with shorter data."""
         examples = self.problem.examples
         before, examples.quick = examples.quick, False
-        return before and (examples.tf32 or is_short(examples.data))
+        return before and (examples.tf32 or is_half_precision(examples.data))
 
     def coefficients(self, state: DualState) -> Any:
         if state.alpha.shape[0]:
             return self.problem.scales[:, None] * state.alpha
-        if state.made is None:
+        if state.provenance is None:
             return None
-        return later(self.found_again, state.made, self.problem.digest)
+        return later(self.rebuilt, state.provenance, self.problem.digest)
 
-    def found_again(self, made: Made) -> Any:
+    def rebuilt(self, provenance: Provenance) -> Any:
         """``s_i alpha_i``: a sparse CSR tensor of torch, a dense array of other libraries."""
         problem, xp, parts = self.problem, self.xp, []
         for block in problem.blocks():
             total: Any = self.zeros(problem.labels[block].shape[0], problem.n_classes)
-            for weight, source in made:
+            for weight, source in provenance:
                 total = total + weight * self._points(block, source)
             parts.append(compressed(total))
         return joined(xp, parts)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cornerstep.data.arrays import has_triton, is_short, is_torch, on_gpu
+from cornerstep.data.arrays import has_triton, is_half_precision, is_torch, on_gpu
 
 if TYPE_CHECKING:
     from cornerstep.multiclass.arrays.rows import ArrayProblem
@@ -167,7 +167,7 @@ def _on_gpu(problem: ArrayProblem) -> Corners:
         whose = targets(block)
         values, linear = torch.empty_like(whose.scales), torch.empty_like(whose.scales)
         out = scores
-        if is_short(data) and problem.short:
+        if is_half_precision(data) and problem.short:
             out = torch.empty_like(scores, dtype=data.dtype)
         corners(
             scores, whose, out, loss.rho, loss.whole, problem.unit, products, probed, values, linear

@@ -40,7 +40,7 @@ class SpreadAuto:
     monotone = True
 
     def __init__(self, problem: SpreadProblem, rng: np.random.Generator, target: float) -> None:
-        self.problem, self.crew, self.target = problem, problem.crew, target
+        self.problem, self.executor, self.target = problem, problem.executor, target
         self._block = SpreadAscent(problem, rng)
         self._corrective: CorrectiveDescent | None = None
         self._gaps: list[float] = []
@@ -111,7 +111,7 @@ class SpreadAuto:
         rows = self._block.rows
         point, value = self._block.best_image, self._block.best_value
         self._corrective = CorrectiveDescent(rows, rows.state(*self._block.held()))
-        self._corrective.know(self._corrective.state._replace(image=point), value)
+        self._corrective.set_incumbent(self._corrective.state._replace(image=point), value)
         return Move(0.0, "corrective")
 
     def certify(self, point: Any) -> Look:

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from cornerstep.core.types import FloatArray
 from cornerstep.data.dask import aligned, current_client, delayed, imported, placed
-from cornerstep.multiclass.distributed.dask_crew import DaskCrew
+from cornerstep.multiclass.distributed.dask_executor import DaskExecutor
 from cornerstep.multiclass.distributed.partitions import Shared, SpreadProblem
 from cornerstep.multiclass.examples import holds
 from cornerstep.multiclass.parameters import Posed
@@ -52,9 +52,9 @@ def pose(model: Any, X: Any, y: Any, sample_weight: Any) -> Posed:
         )
         for part, ends in zip(zip(*parts, strict=True), pairwise(starts.tolist()), strict=True)
     ]
-    crew = DaskCrew(client, placed(client, X, prepared), np.diff(starts), shared)
+    executor = DaskExecutor(client, placed(client, X, prepared), np.diff(starts), shared)
     problem = SpreadProblem(
-        crew,
+        executor,
         shared,
         n,
         d + bool(shared.constant),

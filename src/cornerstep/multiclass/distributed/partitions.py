@@ -1,9 +1,9 @@
 """A problem in parts: rows in several places, each with the dual points of its own rows.
 
 A :class:`Partition` holds dual points and answers *tasks* on its rows: given the weights W it gives
-back reductions, which add up over partitions.  A *crew* hands a task to every partition and sums
-the answers: one after the other where rows are streamed (:mod:`cornerstep.data.rows`), all at once
-on a cluster (:mod:`cornerstep.data.dask`).  Neither knows any mathematics.
+back reductions, which add up over partitions.  An *executor* hands a task to every partition and
+sums the answers: one after the other where rows are streamed (:mod:`cornerstep.data.rows`), all at
+once on a cluster (:mod:`cornerstep.data.dask`).  Neither knows any mathematics.
 
 The task of a round of block ascent is the one of CoCoA+.  With ``W = sum_k W_k`` over partitions,
 partition k improves ``l_k - <W, V> - sigma/2 |V|²`` over the change V of its W_k by block sweeps on
@@ -44,7 +44,7 @@ from cornerstep.multiclass.solvers.pool import (
     sweep,
     with_entering,
 )
-from cornerstep.multiclass.solvers.provenance import KEPT, Made
+from cornerstep.multiclass.solvers.provenance import KEPT, Provenance
 from cornerstep.optimiser.order import Order
 
 Task = Callable[..., Reply]  # a method of Partition
@@ -88,7 +88,7 @@ class Shared(NamedTuple):
         )  # fmt: skip
 
 
-class Crew(Protocol):
+class Executor(Protocol):
     """Who holds the partitions."""
 
     sequential: bool  # a partition sees the changes of all those before it
@@ -104,7 +104,7 @@ class Crew(Protocol):
         Raises :class:`LostDualsError` if dual points were lost on the way.
         """
 
-    def coefficients(self, made: Made) -> Any:
+    def coefficients(self, provenance: Provenance) -> Any:
         """``s_i alpha_i`` of all dual points as a sparse matrix, or what makes it when called.
 
         None where there are too many, or some that were kept are lost.
@@ -128,9 +128,9 @@ class LostDualsError(Exception):
 
 
 class SpreadProblem(NamedTuple):
-    """A problem whose rows are with a crew, as estimators and solvers see it."""
+    """A problem whose rows are with an executor, as estimators and solvers see it."""
 
-    crew: Crew
+    executor: Executor
     shared: Shared
     n: int
     size: int  # features, with the constant one
@@ -180,7 +180,7 @@ class Partition:
     ) -> Reply:
         """A pass of the batch methods, at ``weights[0] A + weights[1] U`` of the last one's."""
         rows = self._batch(problem)
-        nothing = rows.nothing()
+        nothing = rows.zero_state()
         if self._points is not None and self._corner is not None:
             points = weights[0] * self._points + weights[1] * self._corner
         else:
@@ -203,7 +203,7 @@ class Partition:
     def gathered(self, problem: MulticlassProblem, image: FloatArray) -> Reply:
         """The state of the dual points that the batch methods hold here."""
         rows = self._batch(problem)
-        points = rows.nothing().alpha if self._points is None else self._points
+        points = rows.zero_state().alpha if self._points is None else self._points
         state = rows.gathered(points)
         self._points, self._corner = points, np.zeros_like(points)
         square = float(problem.scales @ (points**2).sum(axis=1))
@@ -319,11 +319,11 @@ class Partition:
             "here": kernels.dual_terms(pool, problem.record),
         }
 
-    def found_again(self, problem: MulticlassProblem, made: Made) -> Any:
+    def rebuilt(self, problem: MulticlassProblem, provenance: Provenance) -> Any:
         """``s_i alpha_i`` of such dual points, as a sparse matrix."""
-        others = tuple((weight, source) for weight, source in made if source.task not in KEPT)
-        out = self._batch(problem).found_again(others)
-        for weight, source in made:
+        others = tuple((weight, source) for weight, source in provenance if source.task not in KEPT)
+        out = self._batch(problem).rebuilt(others)
+        for weight, source in provenance:
             if source.task == "held":
                 self.held(problem)
                 held = self.coefficients(problem.labels, problem.scales, problem.n_classes)
@@ -345,7 +345,7 @@ class Partition:
         self._points = self._corner = None
 
 
-class Slots:
+class HeldCombination:
     """Dual points that partitions hold, as a combination of the two they have: A and U.
 
     Parameters
@@ -361,14 +361,14 @@ class Slots:
         self.weights, self.gram = np.asarray(weights, dtype=np.float64), gram
         self.count = count
 
-    def __add__(self, other: Slots) -> Slots:
-        return Slots(self.weights + other.weights, self.gram, self.count)
+    def __add__(self, other: HeldCombination) -> HeldCombination:
+        return HeldCombination(self.weights + other.weights, self.gram, self.count)
 
-    def __sub__(self, other: Slots) -> Slots:
-        return Slots(self.weights - other.weights, self.gram, self.count)
+    def __sub__(self, other: HeldCombination) -> HeldCombination:
+        return HeldCombination(self.weights - other.weights, self.gram, self.count)
 
-    def __rmul__(self, factor: float) -> Slots:
-        return Slots(factor * self.weights, self.gram, self.count)
+    def __rmul__(self, factor: float) -> HeldCombination:
+        return HeldCombination(factor * self.weights, self.gram, self.count)
 
     def square(self) -> float:
         """``sum_i s_i |alpha_i|²``."""

@@ -30,7 +30,7 @@ def shared_of(model: Any, m: int, n: int) -> Shared:
 
 def pose_streamed(model: Any, rows: Rows, y: Any, sample_weight: Any) -> Posed:
     """The problem of an estimator's parameters on rows on disk."""
-    from cornerstep.multiclass.distributed.streamed import StreamCrew
+    from cornerstep.multiclass.distributed.streamed import StreamExecutor
 
     require_plain(model, "rows on disk")
     n, d = rows.shape
@@ -45,9 +45,9 @@ def pose_streamed(model: Any, rows: Rows, y: Any, sample_weight: Any) -> Posed:
     if not (weights > 0).any():
         raise ValueError("sample_weight times class_weight must be positive for some example")
     shared = shared_of(model, classes.size, n)
-    crew = StreamCrew(rows, labels, model.C * weights, shared)
+    executor = StreamExecutor(rows, labels, model.C * weights, shared)
     problem = SpreadProblem(
-        crew,
+        executor,
         shared,
         n,
         d + bool(shared.constant),

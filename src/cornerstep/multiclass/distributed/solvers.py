@@ -29,9 +29,9 @@ from cornerstep.core.types import FloatArray
 from cornerstep.data.reductions import Reply, moved_note
 from cornerstep.learning.rounding import Rounding, certified
 from cornerstep.multiclass.distributed.partitions import (
+    HeldCombination,
     LostDualsError,
     Partition,
-    Slots,
     SpreadProblem,
     Task,
     state_of,
@@ -44,13 +44,13 @@ from cornerstep.multiclass.solvers.passes import (
     HostRows,
     Moments,
     Pass,
-    missing,
     mixture,
     moments_of,
+    probe_errors,
     rounding,
 )
 from cornerstep.multiclass.solvers.pool import NAMES
-from cornerstep.multiclass.solvers.provenance import NOTHING, blend, made_by
+from cornerstep.multiclass.solvers.provenance import NOTHING, blend, source_of
 from cornerstep.optimiser.loop import Look, Move
 
 _SWEEPS = 10  # of a round at most; 1 in the first, twice that in the second, and so on
@@ -67,7 +67,7 @@ class SpreadRows(HostRows):
     """
 
     def __init__(self, problem: SpreadProblem) -> None:
-        self.problem, self.crew = problem, problem.crew
+        self.problem, self.executor = problem, problem.executor
         self._smoothing = problem.shared.smoothing
         shape = problem.empty_image(PROBES if problem.rounded else 0).shape
         self._moments: Moments | None = None
@@ -77,27 +77,29 @@ class SpreadRows(HostRows):
     @property
     def moved(self) -> int | None:
         """Bytes moved so far."""
-        return self.crew.moved
+        return self.executor.moved
 
-    def nothing(self, *, kept: bool = True) -> DualState:
+    def zero_state(self, *, kept: bool = True) -> DualState:
         m = self.problem.shared.n_classes
         count = PROBES if self.problem.rounded else 0
         kept = kept and bool(self._smoothing)
-        alpha = Slots([0, 0], np.zeros((2, 2))) if kept else np.empty((0, m))
+        alpha = HeldCombination([0, 0], np.zeros((2, 2))) if kept else np.empty((0, m))
         image, probed = self.problem.empty_image(m), np.zeros((m, count))
-        return DualState(image, 0.0, alpha, probed, made=NOTHING)
+        return DualState(image, 0.0, alpha, probed, provenance=NOTHING)
 
     def state(self, image: FloatArray, linear: float) -> DualState:
         """The state of what block ascent holds: its image, which is not rounded, and ``l``."""
         probed = image.T @ self._probes if self.problem.sparse else image @ self._probes.T
-        held = made_by("held")
-        return self.nothing()._replace(image=image, linear=linear, probed=probed, made=held)
+        held = source_of("held")
+        return self.zero_state()._replace(
+            image=image, linear=linear, probed=probed, provenance=held
+        )
 
     def corner(self, primal: DualState, state: DualState, *, nearest: bool) -> Pass:
         while True:
             weights = tuple(state.alpha.weights) if self._smoothing else (0.0, 0.0)
             try:
-                reply = self.crew.reduce(
+                reply = self.executor.reduce(
                     Partition.corner, primal.image, weights=weights, nearest=nearest
                 )
                 break
@@ -106,15 +108,15 @@ class SpreadRows(HostRows):
                     state = self._held(state)
                     primal = primal if nearest else state
         here = there = state.alpha
-        made = None if self._smoothing else made_by("corner", primal.image)
+        provenance = None if self._smoothing else source_of("corner", primal.image)
         if self._smoothing:
             self._passes += 1
             gram, count = reply["gram"], self._passes
-            here, there = Slots([1, 0], gram, count), Slots([0, 1], gram, count)
+            here, there = HeldCombination([1, 0], gram, count), HeldCombination([0, 1], gram, count)
         return Pass(
             primal,
             state._replace(alpha=here),
-            state_of(reply, there)._replace(made=made),
+            state_of(reply, there)._replace(provenance=provenance),
             reply["losses"],
             reply["vertex_losses"],
         )
@@ -123,17 +125,17 @@ class SpreadRows(HostRows):
         """The state of the dual points that the partitions have now."""
         while True:
             try:
-                reply = self.crew.reduce(Partition.gathered, state.image)
+                reply = self.executor.reduce(Partition.gathered, state.image)
             except LostDualsError:
                 continue
-            alpha = Slots([1, 0], np.diag([reply["square"], 0.0]))
+            alpha = HeldCombination([1, 0], np.diag([reply["square"], 0.0]))
             return state_of(reply, alpha)._replace(steps=state.steps)
 
     def _reduce(self, task: Task, image: FloatArray, **arguments: Any) -> Reply:
         """A task that needs no dual points."""
         while True:
             try:
-                return self.crew.reduce(task, image, **arguments)
+                return self.executor.reduce(task, image, **arguments)
             except LostDualsError:
                 continue
 
@@ -161,7 +163,7 @@ class SpreadRows(HostRows):
     def envelopes(self, image: FloatArray, smoothing: float) -> Envelopes:
         reply = self._reduce(Partition.envelopes, image, smoothing=smoothing)
         alpha = np.empty((0, self.problem.shared.n_classes))
-        state = state_of(reply, alpha)._replace(made=made_by("nearest", image, smoothing))
+        state = state_of(reply, alpha)._replace(provenance=source_of("nearest", image, smoothing))
         return Envelopes(state, reply["numbers"])
 
     def moments(self) -> Moments:
@@ -175,15 +177,17 @@ class SpreadRows(HostRows):
         return float(np.vdot(state.image, state.image))
 
     def ridge(self, alpha: Any) -> float:
-        return self._smoothing * alpha.square() if isinstance(alpha, Slots) else 0.0
+        return self._smoothing * alpha.square() if isinstance(alpha, HeldCombination) else 0.0
 
     def uniform(self) -> DualState:
-        nothing = self.nothing()
-        state = state_of(self.problem.crew.reduce(Partition.uniform, nothing.image), nothing.alpha)
-        return state._replace(made=made_by("uniform"))
+        nothing = self.zero_state()
+        state = state_of(
+            self.problem.executor.reduce(Partition.uniform, nothing.image), nothing.alpha
+        )
+        return state._replace(provenance=source_of("uniform"))
 
     def inner(self, states: Sequence[DualState], other: DualState) -> FloatArray:
-        if isinstance(other.alpha, Slots):
+        if isinstance(other.alpha, HeldCombination):
             raise ValueError(
                 "solver='fw-corrective' needs smoothing=0 where rows are spread: the dual points "
                 f"of all its vertices would have to be kept; got smoothing={self._smoothing!r}"
@@ -194,21 +198,21 @@ class SpreadRows(HostRows):
         return mixture(states, weights)
 
     def size(self, state: DualState) -> tuple[float, float]:
-        return self.square(state), rounding(self.missing(state))
+        return self.square(state), rounding(self.probe_errors(state))
 
-    def missing(self, state: DualState) -> FloatArray:
-        return missing(state, self._probes, self.problem.sparse)
+    def probe_errors(self, state: DualState) -> FloatArray:
+        return probe_errors(state, self._probes, self.problem.sparse)
 
     def refine(self) -> bool:
         return False
 
     def coefficients(self, state: DualState) -> Any:
-        made = state.made
-        if isinstance(state.alpha, Slots):
+        provenance = state.provenance
+        if isinstance(state.alpha, HeldCombination):
             tasks, weights = ("points", "corners"), state.alpha.weights.tolist()
             last = state.alpha.count == self._passes > 0  # partitions keep no others
-            made = blend(zip(weights, map(made_by, tasks), strict=True)) if last else None
-        return None if made is None else self.crew.coefficients(made)
+            provenance = blend(zip(weights, map(source_of, tasks), strict=True)) if last else None
+        return None if provenance is None else self.executor.coefficients(provenance)
 
 
 class SpreadAscent:
@@ -224,7 +228,7 @@ class SpreadAscent:
     monotone = True
 
     def __init__(self, problem: SpreadProblem, rng: np.random.Generator) -> None:
-        self.problem, self.crew, self.rng = problem, problem.crew, rng
+        self.problem, self.executor, self.rng = problem, problem.executor, rng
         self.rows = SpreadRows(problem)
         self.sigma = 1.0
         self.image = problem.empty_image(problem.shared.n_classes)
@@ -236,20 +240,20 @@ class SpreadAscent:
     @property
     def extra_columns(self) -> tuple[str, ...]:
         """Of the trace."""
-        return ("dual",) if self.crew.moved is None else ("dual", "bytes_moved")
+        return ("dual",) if self.executor.moved is None else ("dual", "bytes_moved")
 
     @property
     def note(self) -> str:
         """For the live display."""
-        return moved_note(self.crew.moved)
+        return moved_note(self.executor.moved)
 
     @property
     def point(self) -> FloatArray:
         return self.best_image
 
     def coefficients(self) -> Any:
-        """``s_i alpha_i`` of the dual points, where the crew can bring them together."""
-        return self.crew.coefficients(made_by("held"))
+        """``s_i alpha_i`` of the dual points, where the executor can bring them together."""
+        return self.executor.coefficients(source_of("held"))
 
     def weights_image(self) -> FloatArray:
         """The image of the point to return."""
@@ -257,18 +261,18 @@ class SpreadAscent:
 
     def snapshot(self) -> dict[str, Any] | None:
         """The dual points held, as arrays by name; None if some are lost at the moment."""
-        pool = self.crew.duals()
+        pool = self.executor.duals()
         return None if pool is None else dict(zip(NAMES, pool, strict=True))
 
     def resume(self, arrays: dict[str, Any]) -> None:
         """Go on from a snapshot."""
-        self.crew.restore(tuple(arrays[name] for name in NAMES))
+        self.executor.restore(tuple(arrays[name] for name in NAMES))
         self._take_held()
 
     def _exact(self, image: FloatArray) -> Reply:
         while True:
             try:
-                return self.crew.reduce(Partition.exact, image)
+                return self.executor.reduce(Partition.exact, image)
             except LostDualsError:
                 self._reply = {}
 
@@ -284,7 +288,7 @@ class SpreadAscent:
     def look(self) -> Look:
         while True:
             try:
-                self._reply = reply = self.crew.reduce(
+                self._reply = reply = self.executor.reduce(
                     Partition.round,
                     self.image,
                     step=self._step,
@@ -303,7 +307,11 @@ class SpreadAscent:
         return self._look()
 
     def _look(self, rounding: Rounding = _EXACT) -> Look:
-        extra = (self.best_dual,) if self.crew.moved is None else (self.best_dual, self.crew.moved)
+        extra = (
+            (self.best_dual,)
+            if self.executor.moved is None
+            else (self.best_dual, self.executor.moved)
+        )
         return certified(self.best_value, self.best_dual, rounding, extra)
 
     def move(self) -> Move:
@@ -317,11 +325,11 @@ class SpreadAscent:
         curvature = float(np.vdot(change, change)) - 2.0 * bend
         longest = slope / curvature if curvature > 0 else 1.0
         self._step = min(max(longest, 0.0), 1.0)
-        if not self.crew.sequential:
+        if not self.executor.sequential:
             if longest > 1.0:
                 self.sigma = max(1.0, self.sigma * max(_LOWER, 1.0 / longest))
             elif longest < _SHORT:
-                self.sigma = min(float(self.crew.count), self.sigma * _RAISE)
+                self.sigma = min(float(self.executor.count), self.sigma * _RAISE)
         self.image = self.image + self._step * change
         return Move(self._step, "round")
 

@@ -19,11 +19,11 @@ from cornerstep.data.reductions import Reply, total
 from cornerstep.data.rows import Rows
 from cornerstep.multiclass.distributed.partitions import Partition, Shared, Task, joined, split
 from cornerstep.multiclass.problem import MulticlassProblem, check_duals
-from cornerstep.multiclass.solvers.provenance import Made
+from cornerstep.multiclass.solvers.provenance import Provenance
 
 
-class StreamCrew:
-    """A crew of one: every task is a pass over the rows on disk.
+class StreamExecutor:
+    """An executor of one: every task is a pass over the rows on disk.
 
     Parameters
     ----------
@@ -60,9 +60,9 @@ class StreamCrew:
             shared = self._shared._replace(loss=self._shared.loss.rows(block))
             yield part, shared.problem(X, self._labels[block], self._scales[block])
 
-    def coefficients(self, made: Made) -> Any:
-        if {source.task for _, source in made} != {"held"}:
-            return partial(self._found_again, made)
+    def coefficients(self, provenance: Provenance) -> Any:
+        if {source.task for _, source in provenance} != {"held"}:
+            return partial(self._rebuilt, provenance)
         m = self._shared.n_classes
         parts = [
             part.coefficients(self._labels[block], self._scales[block], m)
@@ -70,11 +70,11 @@ class StreamCrew:
         ]
         return sp.vstack(parts, "csr")
 
-    def _found_again(self, made: Made) -> Any:
+    def _rebuilt(self, provenance: Provenance) -> Any:
         """One pass over the rows, with a product for each source."""
         found = []
         for part, problem in self._problems():
-            found.append(part.found_again(problem, made))
+            found.append(part.rebuilt(problem, provenance))
             part.forget_rows()
         return sp.vstack(found, "csr")
 

@@ -44,7 +44,9 @@ _EXACT = Rounding()
 RULES = ("fw", "fw-open-loop", "projected-gradient")
 
 
-def carried(problem: MulticlassProblem, state: DualState, scales: FloatArray) -> DualState | None:
+def rescaled_state(
+    problem: MulticlassProblem, state: DualState, scales: FloatArray
+) -> DualState | None:
     """The state, in this problem, of the dual points of one with the same labels and other scales.
 
     Where only their image is kept, examples and costs must be the same too and all scales have
@@ -93,10 +95,10 @@ class BatchDescent:
 
     def _origin(self) -> DualState:
         """The state of dual points 0."""
-        return self.rows.nothing()
+        return self.rows.zero_state()
 
     def _begin(self, state: DualState) -> None:
-        self.state = state = state if self.remembers else state._replace(made=None)
+        self.state = state = state if self.remembers else state._replace(provenance=None)
         self.primal = state  # where P is taken; Pegasos parts the two
         self.best, self.best_dual = state, self.dual_value(state)
 
@@ -188,7 +190,7 @@ class BatchDescent:
         found = self.rows.corner(self.primal, self.state, nearest=self.rule == "projected-gradient")
         self.primal, self.state, self._corner = found.primal, found.state, found.corner
         if not self.remembers:
-            self._corner = self._corner._replace(made=None)
+            self._corner = self._corner._replace(provenance=None)
         square = self._square(self.primal)
         # <grad, x - v> of the dual
         self._gap = found.vertex_losses + square + self._ridge(self.state.alpha) - self.state.linear

@@ -78,7 +78,7 @@ class CorrectiveDescent(BatchDescent):
         self._least, self._passes = np.inf, 0
         self._limit = ATOMS_WITH_DUALS if state.alpha.shape[0] else ATOMS
         self._point, self._value = state, np.inf  # the best P
-        self._centre, self._central = state, np.inf  # the best P that linearisations are of
+        self._centre, self._centre_value = state, np.inf  # the best P that linearisations are of
 
     def _single(self, atom: DualState) -> None:
         """Make the hull one point."""
@@ -87,7 +87,7 @@ class CorrectiveDescent(BatchDescent):
         self.linear = np.array([atom.linear])
         self.gram: FloatArray = self.rows.inner(self.atoms, atom)[None]
 
-    def know(self, point: DualState, value: float) -> None:
+    def set_incumbent(self, point: DualState, value: float) -> None:
         """A point with this P is known: it is returned unless a better one is found."""
         self._point, self._value = point, value
 
@@ -107,18 +107,18 @@ class CorrectiveDescent(BatchDescent):
             self._point, self._value = self.primal, here.value
         # with smoothing 1/2 |W|² + mu/2 sum s_i |alpha_i|² + sum s_i Phi(W'x_i + mu alpha_i), not P
         value = self._gap + self.dual_value(self.state)
-        if value < self._central:
-            self._centre, self._central = self.state, value
+        if value < self._centre_value:
+            self._centre, self._centre_value = self.state, value
         return self._look(self._value)
 
     def move(self) -> Move:
         if (self._is_rounded() or self._is_stuck()) and self.rows.refine():
             self._single(self._origin())  # what the hull was made of is rounded too
             self._add(self.rows.uniform())
-            self._value = self._central = np.inf
+            self._value = self._centre_value = np.inf
         else:
             self._add(self._corner)
-        gap = self._central - self.best_dual
+        gap = self._centre_value - self.best_dual
         hull = self._correct(_ACCURACY * max(gap, 0.0) if math.isfinite(gap) else 0.0)
         towards = self._centre.towards(hull, _TOWARDS)
         self.state = self.primal = towards._replace(steps=self.state.steps + 1)
@@ -128,11 +128,11 @@ class CorrectiveDescent(BatchDescent):
         """Whether much of the gap is what rounded images cannot prove."""
         square, error = self._best_sizes
         lost = error * (math.sqrt(square) + 0.5 * error)
-        return lost > _ROUNDED * (self._central - self.best_dual)
+        return lost > _ROUNDED * (self._centre_value - self.best_dual)
 
     def _is_stuck(self) -> bool:
         """Whether the gap has stayed: rounded scores lead nowhere at the end."""
-        gap = self._central - self.best_dual
+        gap = self._centre_value - self.best_dual
         if gap < (1.0 - _PROGRESS) * self._least:
             self._least, self._passes = gap, 0
         self._passes += 1

@@ -101,13 +101,13 @@ class EnvelopeDescent(BatchDescent):
         super().__init__(rows, NAME, state)
 
     def _origin(self) -> DualState:
-        return self.rows.nothing(kept=False)
+        return self.rows.zero_state(kept=False)
 
     def _begin(self, state: DualState) -> None:
         rows = self.rows
         self.primal = self._point = state
         self.hull, self.best_dual = Hull(rows, ATOMS), -math.inf
-        self._hold(state._replace(linear=state.linear - 0.5 * rows.ridge(state.alpha)))
+        self._reset_hull(state._replace(linear=state.linear - 0.5 * rows.ridge(state.alpha)))
         self._value = self._least = math.inf
         self._passes = 0
         self._here: _Place | None = None
@@ -115,7 +115,7 @@ class EnvelopeDescent(BatchDescent):
         self._memory = Memory(rows, rows.moments().inverse(self._factor), _MEMORY)
         self._step, self._slope = 1.0, 0.0
 
-    def _hold(self, state: DualState) -> None:
+    def _reset_hull(self, state: DualState) -> None:
         """Make the hull one point."""
         self.hull.clear()
         self.hull.add(state.linear, *self.rows.read(*self.hull.put(state)))
@@ -140,7 +140,7 @@ class EnvelopeDescent(BatchDescent):
 
     def coefficients(self) -> Any:
         """``s_i alpha_i`` of the dual points that prove the bound, or what makes them."""
-        return self.rows.coefficients(self._origin()._replace(made=blend(self._proof)))
+        return self.rows.coefficients(self._origin()._replace(provenance=blend(self._proof)))
 
     def snapshot(self) -> dict[str, Any]:
         """As of the other methods, with mu."""
@@ -164,7 +164,7 @@ class EnvelopeDescent(BatchDescent):
         )
         losses, linear, products, ridge = numbers.tolist()
         half, envelopes = 0.5 * float(square[0]), products - 0.5 * self._mu * ridge
-        self._memory.know(along)
+        self._memory.set_products(along)
         self._found = _Place(image, half + envelopes)
         exact = self._mu == self._least_mu  # else P of losses without smoothing: not less
         value = half + (envelopes if exact else losses)
@@ -183,16 +183,16 @@ class EnvelopeDescent(BatchDescent):
         if here is not None:
             enough = here.value + _DECREASE * self._step * self._slope + _NOISE * abs(here.value)
             if not found.value <= enough:
-                return self._back(here, found)
-        self._memory.take()
+                return self._shorten_step(here, found)
+        self._memory.accept_pair()
         if (self._is_rounded() or self._is_stuck()) and self.rows.refine():
-            self._hold(self._origin())
+            self._reset_hull(self._origin())
             self._value = math.inf
-            return self._again(Move(0.0, "refine"))
+            return self._look_again(Move(0.0, "refine"))
         if self._lost > _SHARE * self._gap and self._mu > self._least_mu:
             self._mu = max(_LESS * self._mu, self._least_mu)
             self._measure_anew()
-            return self._again(Move(0.0, "less smoothing"))
+            return self._look_again(Move(0.0, "less smoothing"))
         self._here = found
         self._direction, self._slope = self._memory.direction()
         return self._go(1.0, "quasi-newton")
@@ -202,7 +202,7 @@ class EnvelopeDescent(BatchDescent):
         factor = self._steepness()
         if not self._factor / _FAR <= factor <= self._factor * _FAR:
             self._factor = factor
-            self._memory.measure_by(self.rows.moments().inverse(factor))
+            self._memory.set_metric(self.rows.moments().inverse(factor))
 
     def _steepness(self) -> float:
         """The t with which ``I + t sum_i s_i x_i x_i'`` is most like the Hessian.
@@ -226,7 +226,7 @@ class EnvelopeDescent(BatchDescent):
         self._passes += 1
         return self._passes > _PATIENCE
 
-    def _back(self, here: _Place, found: _Place) -> Move:
+    def _shorten_step(self, here: _Place, found: _Place) -> Move:
         """A shorter step: the minimum of the parabola through what is known."""
         step = self._step
         curvature = (found.value - here.value - step * self._slope) / step**2
@@ -235,13 +235,13 @@ class EnvelopeDescent(BatchDescent):
         if shorter < _SHORTEST:
             self._memory.clear()
             self.primal = self.primal._replace(image=here.image)
-            return self._again(Move(0.0, "restart"))
+            return self._look_again(Move(0.0, "restart"))
         return self._go(shorter, "shorter")
 
-    def _again(self, move: Move) -> Move:
+    def _look_again(self, move: Move) -> Move:
         """Look at the same weights anew."""
         self._here = None
-        self._memory.leave()
+        self._memory.forget_position()
         return move
 
     def _go(self, step: float, kind: str) -> Move:

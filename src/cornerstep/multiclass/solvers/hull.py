@@ -23,13 +23,13 @@ import numpy as np
 
 from cornerstep.multiclass.compiled.simplex_active_set import improve
 from cornerstep.multiclass.solvers.passes import PROBES, SAFETY, DualState, Rows
-from cornerstep.multiclass.solvers.provenance import Made, blend
+from cornerstep.multiclass.solvers.provenance import Provenance, blend
 
 _SOLVED = 200  # systems of the small program at most
 _FIRST = 16  # rows that a shelf begins with
 
 
-class Shelf:
+class RowStack:
     """Arrays of one shape as the rows of a matrix, where the holder of the rows works.
 
     Parameters
@@ -72,10 +72,10 @@ class Hull:
 
     def __init__(self, rows: Rows, limit: int) -> None:
         self.rows, self.limit = rows, limit
-        nothing = rows.nothing(kept=False)
+        nothing = rows.zero_state(kept=False)
         self._nothing = nothing
-        self._images = Shelf(rows, math.prod(nothing.image.shape))
-        self._errors = Shelf(rows, math.prod(nothing.probed.shape))
+        self._images = RowStack(rows, math.prod(nothing.image.shape))
+        self._errors = RowStack(rows, math.prod(nothing.probed.shape))
         self.clear()
 
     def clear(self) -> None:
@@ -83,7 +83,7 @@ class Hull:
         self.count = 0
         self.weights, self.linear = np.zeros(self.limit), np.zeros(self.limit)
         self.gram, self.rounding = (np.zeros((self.limit, self.limit)) for _ in range(2))
-        self.made: list[Made | None] = [None] * self.limit
+        self.provenance: list[Provenance | None] = [None] * self.limit
         self._order: list[int] = []  # oldest first
         self._place = 0
 
@@ -94,10 +94,11 @@ class Hull:
         """
         self._place = place = self._room()
         image, error = (
-            self.rows.xp.reshape(part, (-1,)) for part in (state.image, self.rows.missing(state))
+            self.rows.xp.reshape(part, (-1,))
+            for part in (state.image, self.rows.probe_errors(state))
         )
         self._images.put(place, image)
-        self.made[place] = state.made
+        self.provenance[place] = state.provenance
         if not error.shape[0]:
             return self._images.matrix @ image, error
         self._errors.put(place, error)
@@ -139,7 +140,7 @@ class Hull:
             row = merge @ gram
             gram[kept], gram[:, kept] = row, row
             gram[kept, kept] = merge @ row
-        self.made[kept] = blend((float(merge[k]), self.made[k]) for k in (left, kept))
+        self.provenance[kept] = blend((float(merge[k]), self.provenance[k]) for k in (left, kept))
         self.weights[kept] = total
         return left
 
@@ -162,11 +163,11 @@ class Hull:
         )
         return max(square, 0.0), SAFETY * math.sqrt(max(error, 0.0) / PROBES)
 
-    def parts(self) -> list[tuple[float, Made | None]]:
+    def parts(self) -> list[tuple[float, Provenance | None]]:
         """What the best point is made of: weights, and where the points come from."""
         return [
             (weight, of)
-            for weight, of in zip(self.weights.tolist(), self.made, strict=True)
+            for weight, of in zip(self.weights.tolist(), self.provenance, strict=True)
             if weight
         ]
 
@@ -177,5 +178,5 @@ class Hull:
         state = nothing._replace(image=image, linear=float(self.linear @ self.weights))
         if 0 not in nothing.probed.shape:
             error = self.rows.xp.reshape(self._errors.combination(weights), nothing.probed.shape)
-            state = state._replace(probed=self.rows.missing(state) - error)
-        return state._replace(made=blend(self.parts()))
+            state = state._replace(probed=self.rows.probe_errors(state) - error)
+        return state._replace(provenance=blend(self.parts()))

@@ -33,7 +33,14 @@ from cornerstep.multiclass.compiled import sweeps as kernels
 from cornerstep.multiclass.examples import Examples
 from cornerstep.multiclass.problem import MulticlassProblem
 from cornerstep.multiclass.rounding import peaks
-from cornerstep.multiclass.solvers.provenance import NOTHING, Made, Source, blend, later, made_by
+from cornerstep.multiclass.solvers.provenance import (
+    NOTHING,
+    Provenance,
+    Source,
+    blend,
+    later,
+    source_of,
+)
 
 FEATURES = 4096  # up to which sums of x_i x_i' are formed
 _ROUNDED = 2.0**-50  # of the trace of T: what its eigenvalues may be off by
@@ -52,7 +59,7 @@ class DualState(NamedTuple):
     alpha: Any  # one row an example, not scaled by s_i
     probed: Any  # W(A) times the vectors q, a column each, where the image is rounded
     steps: int = 0  # taken so far: the schedules go on from there
-    made: Made | None = None  # how to find the points again; None if that is not known
+    provenance: Provenance | None = None  # how to find the points again; None if that is not known
 
     def towards(self, other: DualState, step: float) -> DualState:
         """``(1 - step) self + step other``."""
@@ -62,7 +69,7 @@ class DualState(NamedTuple):
             self.alpha + step * (other.alpha - self.alpha),
             self.probed + step * (other.probed - self.probed),
             self.steps + 1,
-            blend([(1.0 - step, self.made), (step, other.made)]),
+            blend([(1.0 - step, self.provenance), (step, other.provenance)]),
         )
 
     def shrunk(self, factor: float) -> DualState:
@@ -79,8 +86,8 @@ def mixture(states: Sequence[DualState], weights: FloatArray) -> DualState:
     for weight, state in parts[1:]:
         image, alpha = image + weight * state.image, alpha + weight * state.alpha
         probed, linear = probed + weight * state.probed, linear + weight * state.linear
-    made = blend([(weight, state.made) for weight, state in parts])
-    return DualState(image, linear, alpha, probed, made=made)
+    provenance = blend([(weight, state.provenance) for weight, state in parts])
+    return DualState(image, linear, alpha, probed, provenance=provenance)
 
 
 class Pass(NamedTuple):
@@ -129,7 +136,7 @@ class Rows(Protocol):
     def read(self, *arrays: Any) -> list[FloatArray]:
         """The entries of arrays as numbers here, one row each, all in one copy."""
 
-    def nothing(self, *, kept: bool = True) -> DualState:
+    def zero_state(self, *, kept: bool = True) -> DualState:
         """The state of dual points 0, which are not kept themselves if ``kept`` is false."""
 
     def uniform(self) -> DualState:
@@ -172,7 +179,7 @@ class Rows(Protocol):
     def size(self, state: DualState) -> tuple[float, float]:
         """``|W|²``, and a bound of the rounding of the state's image: 0 in float64."""
 
-    def missing(self, state: DualState) -> Any:
+    def probe_errors(self, state: DualState) -> Any:
         """``E q`` of the state's image, a column each: none in float64."""
 
     def refine(self) -> bool:
@@ -204,12 +211,12 @@ class Probes:
                 self.products[block] = examples.scores(block, self.image, exact=True)
         self._sparse = examples.sparse
 
-    def missing(self, state: DualState) -> FloatArray:
+    def probe_errors(self, state: DualState) -> FloatArray:
         """``E q`` of the state's image."""
-        return missing(state, self.image, self._sparse)
+        return probe_errors(state, self.image, self._sparse)
 
 
-def missing(state: DualState, probes: FloatArray, sparse: bool) -> FloatArray:
+def probe_errors(state: DualState, probes: FloatArray, sparse: bool) -> FloatArray:
     """``E q`` of a state: what its image and its probed products differ by."""
     if not probes.size:
         return state.probed
@@ -263,7 +270,7 @@ class Moments:
         return images * (matrix[:, None] if self.sparse else matrix)
 
 
-class Gathering:
+class StateAccumulator:
     """Dual points, block after block, on the way to their state."""
 
     def __init__(self, problem: MulticlassProblem, probes: Probes, *, kept: bool = True) -> None:
@@ -283,9 +290,9 @@ class Gathering:
         if self.probed.size:
             self.probed += coefficients.T @ self.probes.products[block]
 
-    def state(self, made: Made | None = None) -> DualState:
+    def state(self, provenance: Provenance | None = None) -> DualState:
         """What has been gathered."""
-        return DualState(self.image, self.linear, self.alpha, self.probed, made=made)
+        return DualState(self.image, self.linear, self.alpha, self.probed, provenance=provenance)
 
 
 class HostRows:
@@ -318,15 +325,15 @@ class LocalRows(HostRows):
         self._probes = Probes(problem)
         self._moments: Moments | None = None
 
-    def nothing(self, *, kept: bool = True) -> DualState:
-        return Gathering(self.problem, self._probes, kept=kept).state(NOTHING)
+    def zero_state(self, *, kept: bool = True) -> DualState:
+        return StateAccumulator(self.problem, self._probes, kept=kept).state(NOTHING)
 
     def gathered(self, alpha: FloatArray) -> DualState:
         """The state of these dual points, from the data."""
         return self._gather(lambda block: alpha[block])
 
     def uniform(self) -> DualState:
-        return self._gather(self._uniform)._replace(made=made_by("uniform"))
+        return self._gather(self._uniform)._replace(provenance=source_of("uniform"))
 
     def _uniform(self, block: slice) -> FloatArray:
         problem = self.problem
@@ -335,12 +342,12 @@ class LocalRows(HostRows):
         out[np.arange(labels.size), labels] += total
         return out
 
-    def found_again(self, made: Made) -> Any:
+    def rebuilt(self, provenance: Provenance) -> Any:
         """``s_i alpha_i`` as a sparse matrix; not of what block ascent holds."""
         problem, parts = self.problem, []
         for block in problem.blocks():
             alpha = np.zeros((problem.labels[block].size, problem.n_classes))
-            for weight, source in made:
+            for weight, source in provenance:
                 alpha += weight * self._points(block, source)
             parts.append(sp.csr_array(problem.scales[block, None] * alpha))
         return sp.vstack(parts, "csr")
@@ -358,7 +365,7 @@ class LocalRows(HostRows):
 
     def _gather(self, points: Callable[[slice], FloatArray]) -> DualState:
         problem = self.problem
-        gathering = Gathering(problem, self._probes)
+        gathering = StateAccumulator(problem, self._probes)
         for block in problem.blocks():
             alpha = points(block)
             deltas = problem.loss.rows(block).deltas(problem.labels[block], problem.n_classes)
@@ -368,7 +375,7 @@ class LocalRows(HostRows):
 
     def corner(self, primal: DualState, state: DualState, *, nearest: bool) -> Pass:
         problem, examples = self.problem, self.problem.examples
-        gathering = Gathering(problem, self._probes)
+        gathering = StateAccumulator(problem, self._probes)
         losses = vertex_losses = 0.0
         for block in problem.blocks():
             scores = examples.scores(block, primal.image)
@@ -392,12 +399,12 @@ class LocalRows(HostRows):
                 gathering.linear += costs
             gathering.add(block, corner)
         losses = losses if problem.smoothing else vertex_losses
-        made = None if problem.smoothing else made_by("corner", primal.image)
-        return Pass(primal, state, gathering.state(made), losses, vertex_losses)
+        provenance = None if problem.smoothing else source_of("corner", primal.image)
+        return Pass(primal, state, gathering.state(provenance), losses, vertex_losses)
 
     def envelopes(self, image: FloatArray, smoothing: float) -> Envelopes:
         problem, examples = self.problem, self.problem.examples
-        gathering = Gathering(problem, self._probes, kept=False)
+        gathering = StateAccumulator(problem, self._probes, kept=False)
         losses = products = ridge = 0.0
         for block in problem.blocks():
             scores = examples.scores(block, image)
@@ -411,7 +418,7 @@ class LocalRows(HostRows):
             ridge += float(np.vdot(weight, alpha))
             gathering.linear -= float(np.vdot(weight, deltas))
             gathering.add(block, alpha)
-        nearest = gathering.state(made_by("nearest", image, smoothing))
+        nearest = gathering.state(source_of("nearest", image, smoothing))
         return Envelopes(nearest, np.array([losses, nearest.linear, products, ridge]))
 
     def moments(self) -> Moments:
@@ -465,10 +472,10 @@ class LocalRows(HostRows):
         return mixture(states, weights)
 
     def size(self, state: DualState) -> tuple[float, float]:
-        return self.square(state), rounding(self.missing(state))
+        return self.square(state), rounding(self.probe_errors(state))
 
-    def missing(self, state: DualState) -> FloatArray:
-        return self._probes.missing(state)
+    def probe_errors(self, state: DualState) -> FloatArray:
+        return self._probes.probe_errors(state)
 
     def refine(self) -> bool:
         return False
@@ -476,9 +483,9 @@ class LocalRows(HostRows):
     def coefficients(self, state: DualState) -> Any:
         if state.alpha.shape[0]:
             return self.problem.scales[:, None] * state.alpha
-        if state.made is None:
+        if state.provenance is None:
             return None
-        return later(self.found_again, state.made, self.problem.digest)
+        return later(self.rebuilt, state.provenance, self.problem.digest)
 
 
 def moments_of(matrix: FloatArray, sparse: bool) -> Moments:

@@ -40,7 +40,9 @@ class Source(NamedTuple):
     quick: bool = True
 
 
-def later(make: Callable[[Made], Any], made: Made, digest: Callable[[], int]) -> Callable[[], Any]:
+def later(
+    make: Callable[[Provenance], Any], provenance: Provenance, digest: Callable[[], int]
+) -> Callable[[], Any]:
     """What makes dual points when called; None, with a warning, if the data are others by then.
 
     Parameters
@@ -59,7 +61,7 @@ def later(make: Callable[[Made], Any], made: Made, digest: Callable[[], int]) ->
                 "X was changed after fit: dual_coef_, which is made of it, is None", stacklevel=2
             )
             return None
-        return make(made)
+        return make(provenance)
 
     return points
 
@@ -67,25 +69,27 @@ def later(make: Callable[[Made], Any], made: Made, digest: Callable[[], int]) ->
 KEPT = ("held", "points", "corners")
 
 #: Weights and sources; none are the dual points 0.
-Made = tuple[tuple[float, Source], ...]
-NOTHING: Made = ()
+Provenance = tuple[tuple[float, Source], ...]
+NOTHING: Provenance = ()
 
 
-def made_by(task: str, image: Any = None, smoothing: float = 0.0, quick: bool = True) -> Made:
+def source_of(
+    task: str, image: Any = None, smoothing: float = 0.0, quick: bool = True
+) -> Provenance:
     """The points of one source."""
     return ((1.0, Source(task, image, smoothing, quick)),)
 
 
-def blend(parts: Iterable[tuple[float, Made | None]]) -> Made | None:
+def blend(parts: Iterable[tuple[float, Provenance | None]]) -> Provenance | None:
     """``sum_k weight_k A_k``; None if one of them is not known."""
     weights: dict[int, float] = {}
     sources: dict[int, Source] = {}
-    for weight, made in parts:
+    for weight, provenance in parts:
         if weight == 0.0:
             continue
-        if made is None:
+        if provenance is None:
             return None
-        for amount, source in made:
+        for amount, source in provenance:
             key = id(source)
             sources[key] = source
             weights[key] = weights.get(key, 0.0) + weight * amount

@@ -28,7 +28,7 @@ import numpy as np
 from scipy.linalg.lapack import dtrtrs
 
 from cornerstep.core.types import FloatArray
-from cornerstep.multiclass.solvers.hull import Shelf
+from cornerstep.multiclass.solvers.hull import RowStack
 from cornerstep.multiclass.solvers.passes import Rows
 
 Metric = Callable[[Any], Any]
@@ -57,11 +57,11 @@ class Memory:
 
     def __init__(self, rows: Rows, metric: Metric, limit: int) -> None:
         self.rows, self.metric, self.limit = rows, metric, limit
-        shape = rows.nothing(kept=False).image.shape
+        shape = rows.zero_state(kept=False).image.shape
         self._shape, size = shape, math.prod(shape)
         places = limit + 1  # one for the pair that is not yet taken
-        self._shelf = Shelf(rows, size, 2 * places + 1)  # s_i, My_i, Mg
-        self._bends = Shelf(rows, size, places)  # y_i
+        self._shelf = RowStack(rows, size, 2 * places + 1)  # s_i, My_i, Mg
+        self._bends = RowStack(rows, size, places)  # y_i
         self._here: Place | None = None
         self.clear()
 
@@ -73,12 +73,12 @@ class Memory:
         self._scaled = np.zeros((places, places))  # <y_i, My_j>
         self._free = 0
 
-    def leave(self) -> None:
+    def forget_position(self) -> None:
         """What comes next is no step from here."""
         self._here = None
 
     def look(self, image: Any, gradient: Any) -> Any:
-        """Go on to these weights; products for :meth:`know`, still on the device."""
+        """Go on to these weights; products for :meth:`set_products`, still on the device."""
         xp, places = self.rows.xp, self.limit + 1
         there = self._there = Place(image, gradient, self.metric(gradient))
         right = flat = xp.reshape(gradient, (-1,))
@@ -94,7 +94,7 @@ class Memory:
             right = xp.stack([flat, bend], axis=1)
         return self._shelf.matrix @ right
 
-    def know(self, products: FloatArray) -> None:
+    def set_products(self, products: FloatArray) -> None:
         """The products that :meth:`look` gave, as numbers."""
         places = self.limit + 1
         columns = products.reshape(2 * places + 1, -1)
@@ -104,7 +104,7 @@ class Memory:
             self._bent[:, free] = columns[:places, 1]
             self._scaled[:, free] = self._scaled[free] = columns[places:-1, 1]
 
-    def take(self) -> None:
+    def accept_pair(self) -> None:
         """Stay where the last look was; a pair more, if the gradient grew on the way."""
         grown = min(of[self._free, self._free] for of in (self._bent, self._scaled))
         if self._here is not None and grown > 0.0:
@@ -126,7 +126,7 @@ class Memory:
         kept = self._order
         return (self._bent.diagonal()[kept] - squares[kept]) / products[kept]
 
-    def measure_by(self, metric: Metric) -> None:
+    def set_metric(self, metric: Metric) -> None:
         """Another metric from now on."""
         self.metric = metric
         places, bends, xp = self.limit + 1, self._bends.matrix, self.rows.xp

@@ -24,7 +24,7 @@ from cornerstep.multiclass.distributed.partitions import (
     split,
 )
 from cornerstep.multiclass.problem import MulticlassProblem
-from cornerstep.multiclass.solvers.provenance import KEPT, Made
+from cornerstep.multiclass.solvers.provenance import KEPT, Provenance
 
 _GATHERED = 2**31  # bytes of dual coefficients that are brought to one machine
 _STATELESS = (
@@ -92,17 +92,17 @@ def _digest(problem: MulticlassProblem, *, run: str, chunk: int, stamp: int, fir
 class _Sources(NamedTuple):
     """One object for Dask, which would send a tuple entry by entry."""
 
-    made: Made
+    provenance: Provenance
 
 
-def _found_again(
+def _rebuilt(
     problem: MulticlassProblem, sources: _Sources, *, run: str, chunk: int, stamp: int
 ) -> Any:
     """A chunk's dual coefficients; None where some were kept there and are lost."""
     partition, seen = _HELD.get((run, chunk), (Partition(), 0))
-    if seen != stamp and any(source.task in KEPT for _, source in sources.made):
+    if seen != stamp and any(source.task in KEPT for _, source in sources.provenance):
         return None
-    return partition.found_again(problem, sources.made)
+    return partition.rebuilt(problem, sources.provenance)
 
 
 def _size(matrix: Any) -> int | None:
@@ -131,7 +131,7 @@ def _sum(*replies: Reply) -> Reply:
     return total(replies)
 
 
-class DaskCrew:
+class DaskExecutor:
     """Workers of a Dask cluster, each with some chunks of the rows.
 
     Parameters
@@ -250,19 +250,19 @@ class DaskCrew:
             for chunk, place in enumerate(self._places)
         ]
 
-    def coefficients(self, made: Made) -> Any:
+    def coefficients(self, provenance: Provenance) -> Any:
         """On this machine, as a sparse matrix, unless that is too large for it."""
-        return attempted(lambda: self._coefficients(made))
+        return attempted(lambda: self._coefficients(provenance))
 
-    def _coefficients(self, made: Made) -> Any:
+    def _coefficients(self, provenance: Provenance) -> Any:
         client = self._client
-        (sources,) = client.scatter([_Sources(made)], hash=False)
-        parts = self._by_chunk(_found_again, sources)
+        (sources,) = client.scatter([_Sources(provenance)], hash=False)
+        parts = self._by_chunk(_rebuilt, sources)
         sizes = client.gather(client.map(_size, parts, pure=False))
         if any(size is None for size in sizes) or sum(sizes) > _GATHERED:
             return None
         assert self.moved is not None
-        images = sum(source.image.nbytes for _, source in made if source.image is not None)
+        images = sum(source.image.nbytes for _, source in provenance if source.image is not None)
         self.moved += sum(sizes) + self.count * images
         return sp.vstack(client.gather(parts), "csr")
 
