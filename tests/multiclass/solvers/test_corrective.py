@@ -8,8 +8,7 @@ import pytest
 
 from cornerstep.multiclass.examples import Examples
 from cornerstep.multiclass.problem import MulticlassProblem
-from cornerstep.multiclass.solvers import corrective as multiclass_corrective
-from cornerstep.multiclass.solvers.corrective import CorrectiveDescent
+from cornerstep.multiclass.solvers.corrective import CorrectiveDescent, CorrectiveSettings
 from cornerstep.multiclass.solvers.simplex_interior import best_mixture
 from support.multiclass_problems import LOSS_KINDS, TIGHT, draw, optimum
 
@@ -58,14 +57,13 @@ def test_kinds_of_examples(kind):
     assert model.bound_ <= optimum("top-k") * (1 + 1e-8) <= model.objective_ * (1 + 1e-8)
 
 
-def test_merged_vertices_prove_as_much(monkeypatch):
+def test_merged_vertices_prove_as_much():
     """With four vertices at most the run is longer, and each bound still holds."""
-    monkeypatch.setattr(multiclass_corrective, "ATOMS", 4)
     problem = draw("usunier")
     posed = MulticlassProblem(
         Examples(problem.X), problem.y, 5, problem.loss, problem.scales, problem.smoothing
     )
-    solver = CorrectiveDescent(posed)
+    solver = CorrectiveDescent(posed, settings=CorrectiveSettings(atoms=4))
     duals = []
     for _ in range(60):
         look = solver.look()

@@ -14,15 +14,13 @@ from typing import Any
 import numpy as np
 
 from cornerstep.multiclass.distributed.partitions import SpreadProblem
+from cornerstep.multiclass.distributed.settings import SpreadSettings
 from cornerstep.multiclass.distributed.solvers import SpreadAscent
 from cornerstep.multiclass.solvers.corrective import CorrectiveDescent
 from cornerstep.multiclass.solvers.passes import DualState
 from cornerstep.optimiser.loop import Look, Move
 
-_LEAST = 12  # block rounds
-_WINDOW = 6  # rounds that the pace is taken from
 _TINY = 1e-300  # instead of a gap of 0
-_PATIENCE = 60  # block rounds to go, at that pace, before the other method takes over
 
 
 class SpreadAuto:
@@ -35,13 +33,20 @@ class SpreadAuto:
     rng : numpy Generator
     target : float
         The relative gap to reach.
+    settings : SpreadSettings, optional
     """
 
     monotone = True
 
-    def __init__(self, problem: SpreadProblem, rng: np.random.Generator, target: float) -> None:
+    def __init__(
+        self,
+        problem: SpreadProblem,
+        rng: np.random.Generator,
+        target: float,
+        settings: SpreadSettings | None = None,
+    ) -> None:
         self.problem, self.executor, self.target = problem, problem.executor, target
-        self._block = SpreadAscent(problem, rng)
+        self._block = SpreadAscent(problem, rng, settings)
         self._corrective: CorrectiveDescent | None = None
         self._gaps: list[float] = []
         self._value = math.inf
@@ -100,10 +105,12 @@ class SpreadAuto:
 
     def _is_slow(self) -> bool:
         gap, allowed = self._gaps[-1], max(self.target * self._value, _TINY)
-        if len(self._gaps) <= _LEAST or gap <= allowed:
+        settings = self._block.settings
+        if len(self._gaps) <= settings.least_rounds or gap <= allowed:
             return False
-        pace = math.log(max(self._gaps[-1 - _WINDOW], _TINY) / gap) / _WINDOW
-        return math.log(gap / allowed) > pace * _PATIENCE
+        earlier = max(self._gaps[-1 - settings.window], _TINY)
+        pace = math.log(earlier / gap) / settings.window
+        return math.log(gap / allowed) > pace * settings.patience
 
     def move(self) -> Move:
         if self._corrective or not self._is_slow():

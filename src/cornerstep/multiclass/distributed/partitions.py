@@ -50,7 +50,6 @@ from cornerstep.optimiser.order import Order
 Task = Callable[..., Reply]  # a method of Partition
 
 _SETTINGS = BlockSettings()  # as on one machine: which classes enter, which blocks rest
-_LOCAL = 0.05  # a sweep that gains less than this share of the first ends the round
 
 
 def joined(pools: list[tuple[Any, ...]]) -> tuple[Any, ...]:
@@ -248,6 +247,7 @@ class Partition:
         step: float,
         sigma: float,
         sweeps: int,
+        least_gain: float,
         seed: int,
         current: FloatArray | None = None,
     ) -> Reply:
@@ -274,7 +274,7 @@ class Partition:
             gains = sweep(moving, blocks.seed(), rows, weights, pool, record)
             gain = float(gains.sum())
             first = first if count else gain
-            if gain <= _LOCAL * first:
+            if gain <= least_gain * first:
                 break
             moving = still_moving(moving, gains, _SETTINGS.resting_gain)
         weights -= start

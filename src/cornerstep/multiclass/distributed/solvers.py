@@ -36,6 +36,7 @@ from cornerstep.multiclass.distributed.partitions import (
     Task,
     state_of,
 )
+from cornerstep.multiclass.distributed.settings import SpreadSettings
 from cornerstep.multiclass.rounding import Reach, check_size, peaks
 from cornerstep.multiclass.solvers.passes import (
     PROBES,
@@ -53,7 +54,6 @@ from cornerstep.multiclass.solvers.pool import NAMES
 from cornerstep.multiclass.solvers.provenance import NOTHING, blend, source_of
 from cornerstep.optimiser.loop import Look, Move
 
-_SWEEPS = 10  # of a round at most; 1 in the first, twice that in the second, and so on
 _EXACT = Rounding()
 _LOWER, _RAISE, _SHORT = 0.5, 1.2, 0.4  # factors on sigma; the step that counts as short
 
@@ -223,11 +223,18 @@ class SpreadAscent:
     problem : SpreadProblem
     rng : numpy Generator
         For the order of the sweeps.
+    settings : SpreadSettings, optional
     """
 
     monotone = True
 
-    def __init__(self, problem: SpreadProblem, rng: np.random.Generator) -> None:
+    def __init__(
+        self,
+        problem: SpreadProblem,
+        rng: np.random.Generator,
+        settings: SpreadSettings | None = None,
+    ) -> None:
+        self.settings = settings or SpreadSettings()
         self.problem, self.executor, self.rng = problem, problem.executor, rng
         self.rows = SpreadRows(problem)
         self.sigma = 1.0
@@ -293,7 +300,8 @@ class SpreadAscent:
                     self.image,
                     step=self._step,
                     sigma=self.sigma,
-                    sweeps=min(2**self.rounds, _SWEEPS),
+                    sweeps=min(2**self.rounds, self.settings.most_sweeps),
+                    least_gain=self.settings.least_gain,
                     seed=int(self.rng.integers(2**31)),
                 )
                 break

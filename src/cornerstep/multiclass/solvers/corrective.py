@@ -29,6 +29,8 @@ References
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -36,16 +38,36 @@ from cornerstep.core.types import FloatArray
 from cornerstep.multiclass.problem import MulticlassProblem
 from cornerstep.multiclass.solvers.batch import BatchDescent
 from cornerstep.multiclass.solvers.passes import DualState, Rows
+from cornerstep.multiclass.solvers.refinement import Refinement, RefinementSettings
 from cornerstep.multiclass.solvers.simplex_interior import best_mixture
 from cornerstep.optimiser.loop import Look, Move
 
 RULE = "fw-corrective"
-ATOMS, ATOMS_WITH_DUALS = 200, 30  # vertices kept; with their dual points they are larger
-_TOWARDS = 0.1  # part of the way from the best point to the hull's
-_ACCURACY = 0.01  # of the program over the hull, as a share of the gap
-_ROUNDED = 0.2  # share of the gap that rounding may be, before products become more exact
-_PROGRESS, _PATIENCE = 0.05, 25  # the gap falls by that share in so many passes, or is stuck
-_NOTHING = 1e-7  # weights below this are 0
+
+
+@dataclass(frozen=True)
+class CorrectiveSettings:
+    """The numbers of the fully corrective method.  The unit of cost is a pass over the data."""
+
+    atoms: int = 200
+    """Vertices kept; beyond, the lightest are merged."""
+
+    atoms_with_duals: int = 30
+    """The same where their dual points are kept too, which are larger."""
+
+    towards: float = 0.1
+    """Part of the way from the best point to the hull's at which the next pass is made."""
+
+    hull_accuracy: float = 0.01
+    """Of the program over the hull, as a share of the gap."""
+
+    refinement: RefinementSettings = field(
+        default_factory=partial(RefinementSettings, progress=0.05, patience=25)
+    )
+    """When products become more exact: rounded scores lead nowhere at the end."""
+
+    least_weight: float = 1e-7
+    """Vertices of less weight leave."""
 
 
 class CorrectiveDescent(BatchDescent):
@@ -57,11 +79,18 @@ class CorrectiveDescent(BatchDescent):
         The problem, or who holds its rows.
     state : DualState, optional
         Where to start.
+    settings : CorrectiveSettings, optional
     """
 
     remembers = True
 
-    def __init__(self, problem: MulticlassProblem | Rows, state: DualState | None = None) -> None:
+    def __init__(
+        self,
+        problem: MulticlassProblem | Rows,
+        state: DualState | None = None,
+        settings: CorrectiveSettings | None = None,
+    ) -> None:
+        self.settings = settings or CorrectiveSettings()
         super().__init__(problem, RULE, state)
         if state is None:
             self._start()
@@ -75,8 +104,10 @@ class CorrectiveDescent(BatchDescent):
         super()._begin(state)
         self._best_sizes = self._sizes
         self._single(state)
-        self._least, self._passes = np.inf, 0
-        self._limit = ATOMS_WITH_DUALS if state.alpha.shape[0] else ATOMS
+        self._refinement = Refinement(self.settings.refinement)
+        self._limit = (
+            self.settings.atoms_with_duals if state.alpha.shape[0] else self.settings.atoms
+        )
         self._point, self._value = state, np.inf  # the best P
         self._centre, self._centre_value = state, np.inf  # the best P that linearisations are of
 
@@ -112,31 +143,18 @@ class CorrectiveDescent(BatchDescent):
         return self._look(self._value)
 
     def move(self) -> Move:
-        if (self._is_rounded() or self._is_stuck()) and self.rows.refine():
+        gap = self._centre_value - self.best_dual
+        if self._refinement.is_due(gap, self._best_sizes) and self.rows.refine():
             self._single(self._origin())  # what the hull was made of is rounded too
             self._add(self.rows.uniform())
-            self._value = self._centre_value = np.inf
+            self._value = self._centre_value = gap = np.inf
         else:
             self._add(self._corner)
-        gap = self._centre_value - self.best_dual
-        hull = self._correct(_ACCURACY * max(gap, 0.0) if math.isfinite(gap) else 0.0)
-        towards = self._centre.towards(hull, _TOWARDS)
+        accuracy = self.settings.hull_accuracy * max(gap, 0.0) if math.isfinite(gap) else 0.0
+        hull = self._correct(accuracy)
+        towards = self._centre.towards(hull, self.settings.towards)
         self.state = self.primal = towards._replace(steps=self.state.steps + 1)
-        return Move(_TOWARDS, "corrective")
-
-    def _is_rounded(self) -> bool:
-        """Whether much of the gap is what rounded images cannot prove."""
-        square, error = self._best_sizes
-        lost = error * (math.sqrt(square) + 0.5 * error)
-        return lost > _ROUNDED * (self._centre_value - self.best_dual)
-
-    def _is_stuck(self) -> bool:
-        """Whether the gap has stayed: rounded scores lead nowhere at the end."""
-        gap = self._centre_value - self.best_dual
-        if gap < (1.0 - _PROGRESS) * self._least:
-            self._least, self._passes = gap, 0
-        self._passes += 1
-        return self._passes > _PATIENCE
+        return Move(self.settings.towards, "corrective")
 
     def _correct(self, accuracy: float) -> DualState:
         """The best point of the hull."""
@@ -157,7 +175,7 @@ class CorrectiveDescent(BatchDescent):
     def _keep(self, weights: FloatArray) -> None:
         """Let atoms without weight go, and make one of the lightest where there are too many."""
         order = np.argsort(-weights, kind="stable")
-        order = order[weights[order] > _NOTHING]
+        order = order[weights[order] > self.settings.least_weight]
         single, rest = order, order[:0]
         if order.size > self._limit:
             single, rest = order[: self._limit // 2], order[self._limit // 2 :]

@@ -30,6 +30,8 @@ References
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -40,22 +42,53 @@ from cornerstep.multiclass.solvers.hull import Hull
 from cornerstep.multiclass.solvers.passes import DualState, Rows
 from cornerstep.multiclass.solvers.provenance import blend
 from cornerstep.multiclass.solvers.quasi_newton import Memory
+from cornerstep.multiclass.solvers.refinement import Refinement, RefinementSettings
 from cornerstep.optimiser.loop import Look, Move
 
 NAME = "envelope"
-ATOMS = 60  # dual points in the hull
-_MEMORY = 20  # pairs of the quasi-Newton updates
-_ACCURACY = 1e-3  # of the program over the hull, as a share of the gap
-_SHARE = 0.5  # of the gap that smoothing may be before there is less of it
-_LESS = 0.5  # of mu
-_ACTIVE = 2.0  # classes that take part in the projection of an example, for the first metric
-_TELLING = 3  # pairs that say more of the metric than that
-_FAR = 2.0  # the factor by which a metric may be off
-_DECREASE = 1e-4  # of the slope, for a step to be taken
-_NOISE = 1e-7  # of the value: what rounding may do to it
-_ROUNDED = 0.2  # share of the gap that rounding may be, before products become more exact
-_PROGRESS, _PATIENCE = 0.2, 12  # the gap falls by that share in so many passes, or is stuck
-_SHORTEST = 1e-3  # a direction that needs shorter steps is given up
+
+
+@dataclass(frozen=True)
+class EnvelopeSettings:
+    """The numbers of the descent on envelopes.  The unit of cost is a pass over the data."""
+
+    atoms: int = 60
+    """Dual points in the hull that bounds the optimum."""
+
+    pairs: int = 20
+    """Pairs of the quasi-Newton updates."""
+
+    hull_accuracy: float = 1e-3
+    """Of the program over the hull, as a share of the gap."""
+
+    smoothing_share: float = 0.5
+    """Share of the gap that smoothing may be before there is less of it."""
+
+    less_smoothing: float = 0.5
+    """Factor on mu then."""
+
+    active_classes: float = 2.0
+    """Classes that take part in the projection of an example, for the first metric."""
+
+    telling_pairs: int = 3
+    """Pairs that say more of the metric than that guess."""
+
+    metric_range: float = 2.0
+    """Factor by which a metric may be off before it is replaced."""
+
+    decrease: float = 1e-4
+    """Share of the slope by which the value must fall for a step to be taken (Armijo)."""
+
+    noise: float = 1e-7
+    """Share of the value that rounding may add to it."""
+
+    refinement: RefinementSettings = field(
+        default_factory=partial(RefinementSettings, progress=0.2, patience=12)
+    )
+    """When products become more exact: rounded gradients lead astray where P_mu is steep."""
+
+    shortest_step: float = 1e-3
+    """A direction that needs shorter steps is given up, with all pairs."""
 
 
 class Problem(Protocol):
@@ -89,14 +122,25 @@ class EnvelopeDescent(BatchDescent):
         Its loss, number of classes and smoothing, which P and D have too.
     state : DualState, optional
         Where to start.
+    settings : EnvelopeSettings, optional
     """
 
     remembers = True
 
-    def __init__(self, rows: Rows, problem: Problem, state: DualState | None = None) -> None:
+    def __init__(
+        self,
+        rows: Rows,
+        problem: Problem,
+        state: DualState | None = None,
+        settings: EnvelopeSettings | None = None,
+    ) -> None:
+        self.settings = settings or EnvelopeSettings()
         loss = problem.loss
         largest = 1.0 if loss.costs is None else max(float(loss.costs.max()), 1e-300)
-        self._least_mu, self._share = problem.smoothing, _ACTIVE / problem.n_classes
+        self._least_mu, self._share = (
+            problem.smoothing,
+            self.settings.active_classes / problem.n_classes,
+        )
         self._mu = max(problem.smoothing, largest / float(loss.rho.sum()))
         super().__init__(rows, NAME, state)
 
@@ -106,13 +150,12 @@ class EnvelopeDescent(BatchDescent):
     def _begin(self, state: DualState) -> None:
         rows = self.rows
         self.primal = self._point = state
-        self.hull, self.best_dual = Hull(rows, ATOMS), -math.inf
+        self.hull, self.best_dual = Hull(rows, self.settings.atoms), -math.inf
         self._reset_hull(state._replace(linear=state.linear - 0.5 * rows.ridge(state.alpha)))
-        self._value = self._least = math.inf
-        self._passes = 0
+        self._value, self._refinement = math.inf, Refinement(self.settings.refinement)
         self._here: _Place | None = None
         self._factor = self._share / self._mu
-        self._memory = Memory(rows, rows.moments().inverse(self._factor), _MEMORY)
+        self._memory = Memory(rows, rows.moments().inverse(self._factor), self.settings.pairs)
         self._step, self._slope = 1.0, 0.0
 
     def _reset_hull(self, state: DualState) -> None:
@@ -172,7 +215,7 @@ class EnvelopeDescent(BatchDescent):
             self._point, self._value = self.primal, value
         # the square is convex: what a mixture has of it is no more than the mixture of squares
         self.hull.add(linear - 0.5 * self._least_mu * ridge, *of_hull)
-        self.hull.correct(_ACCURACY * max(self._value - self.best_dual, 0.0))
+        self.hull.correct(self.settings.hull_accuracy * max(self._value - self.best_dual, 0.0))
         self._bound()
         self._lost = losses - envelopes - 0.5 * (self._mu - self._least_mu) * ridge
         self._gap = self._value - self.best_dual
@@ -181,16 +224,20 @@ class EnvelopeDescent(BatchDescent):
     def move(self) -> Move:
         here, found = self._here, self._found
         if here is not None:
-            enough = here.value + _DECREASE * self._step * self._slope + _NOISE * abs(here.value)
+            enough = (
+                here.value
+                + self.settings.decrease * self._step * self._slope
+                + self.settings.noise * abs(here.value)
+            )
             if not found.value <= enough:
                 return self._shorten_step(here, found)
         self._memory.accept_pair()
-        if (self._is_rounded() or self._is_stuck()) and self.rows.refine():
+        if self._refinement.is_due(self._gap, self._best_sizes) and self.rows.refine():
             self._reset_hull(self._origin())
             self._value = math.inf
             return self._look_again(Move(0.0, "refine"))
-        if self._lost > _SHARE * self._gap and self._mu > self._least_mu:
-            self._mu = max(_LESS * self._mu, self._least_mu)
+        if self._lost > self.settings.smoothing_share * self._gap and self._mu > self._least_mu:
+            self._mu = max(self.settings.less_smoothing * self._mu, self._least_mu)
             self._measure_anew()
             return self._look_again(Move(0.0, "less smoothing"))
         self._here = found
@@ -200,7 +247,11 @@ class EnvelopeDescent(BatchDescent):
     def _measure_anew(self) -> None:
         """Another metric, where the one in use is far from what the last steps met."""
         factor = self._steepness()
-        if not self._factor / _FAR <= factor <= self._factor * _FAR:
+        if (
+            not self._factor / self.settings.metric_range
+            <= factor
+            <= self._factor * self.settings.metric_range
+        ):
             self._factor = factor
             self._memory.set_metric(self.rows.moments().inverse(factor))
 
@@ -212,19 +263,11 @@ class EnvelopeDescent(BatchDescent):
         most = self._share / self._mu
         met = self._memory.steepness(self.rows.moments().times)
         met = met[met > 0.0]
-        return min(float(np.exp(np.log(met).mean())), most) if met.size >= _TELLING else most
-
-    def _is_rounded(self) -> bool:
-        """Whether much of the gap is what rounded images cannot prove."""
-        square, error = self._best_sizes
-        return error * (math.sqrt(square) + 0.5 * error) > _ROUNDED * self._gap
-
-    def _is_stuck(self) -> bool:
-        """Whether the gap has stayed: steep directions make much of rounded gradients."""
-        if self._gap < (1.0 - _PROGRESS) * self._least:
-            self._least, self._passes = self._gap, 0
-        self._passes += 1
-        return self._passes > _PATIENCE
+        return (
+            min(float(np.exp(np.log(met).mean())), most)
+            if met.size >= self.settings.telling_pairs
+            else most
+        )
 
     def _shorten_step(self, here: _Place, found: _Place) -> Move:
         """A shorter step: the minimum of the parabola through what is known."""
@@ -232,7 +275,7 @@ class EnvelopeDescent(BatchDescent):
         curvature = (found.value - here.value - step * self._slope) / step**2
         shorter = -0.5 * self._slope / curvature if curvature > 0 else 0.0
         shorter = min(max(shorter, 0.1 * step), 0.5 * step)
-        if shorter < _SHORTEST:
+        if shorter < self.settings.shortest_step:
             self._memory.clear()
             self.primal = self.primal._replace(image=here.image)
             return self._look_again(Move(0.0, "restart"))
