@@ -271,7 +271,13 @@ def test_grid_is_the_common_entry_of_the_vertices():
 
 
 @pytest.mark.parametrize(
-    "domain", [Simplex(5, 2), L1Ball(4, 3), ConvexHull(np.random.default_rng(1).random((6, 3)))],
+    "domain",
+    [
+        Simplex(5, 2), L1Ball(4, 3), ConvexHull(np.random.default_rng(1).random((6, 3))),
+        Box([0, -1, 2, 0], [1, 3, 2, 0.5]), CappedSimplex(6, 3), CappedSimplex(5, 2.5),
+        CappedSimplex(6, 2, at_most=True), CappedSimplex(5, 2.5, at_most=True),
+        CappedSimplex(6, 1, cap=0.3), CappedSimplex(3, 7, cap=2, at_most=True), CappedSimplex(4, 4),
+    ],
     ids=repr,
 )  # fmt: skip
 def test_atoms_and_their_scores(domain):
@@ -281,6 +287,27 @@ def test_atoms_and_their_scores(domain):
     np.testing.assert_allclose(domain.atom_scores(everything, gradient), values)
     np.testing.assert_allclose(domain.atom_scores(everything[::2], gradient), values[::2])
     assert gradient @ as_array(domain.lmo(gradient)) == pytest.approx(min(values))
+    assert len({as_array(domain.atom(i)).tobytes() for i in everything}) == domain.n_atoms
+    assert all(domain.contains(as_array(domain.atom(i))) for i in everything)
+
+
+def test_vertices_of_capped_simplices_are_those_that_the_oracle_finds():
+    """The oracle of random directions finds every vertex, and nothing else."""
+    rng = np.random.default_rng(0)
+    for domain in (CappedSimplex(4, 2.5), CappedSimplex(4, 1.5, at_most=True), Box(0, [1, 2, 3])):
+        listed = {as_array(domain.atom(i)).round(9).tobytes() for i in range(domain.n_atoms)}
+        found = {
+            (as_array(domain.lmo(rng.standard_normal(domain.size))) + 0.0).round(9).tobytes()
+            for _ in range(3000)
+        }
+        assert found == listed
+
+
+def test_domains_with_more_vertices_than_an_integer_holds():
+    for domain in (Box(np.zeros(200), 1.0), CappedSimplex(200, 100)):
+        assert domain.n_atoms > 2**63
+        assert domain.contains(as_array(domain.atom(domain.n_atoms - 1)))
+    assert CappedSimplex(3, 1, cap=[0.5, 0.6, 0.7]).atom_scores is None
 
 
 @every_seed

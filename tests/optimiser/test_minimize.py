@@ -339,6 +339,7 @@ def test_block_says_what_a_factor_lacks(direction: str) -> None:
         (lambda: Block(direction="up"), "direction must be one of fw, away, pairwise"),
         (lambda: RandomizedAway(0), "sample_size must be an integer >= 1"),
         (lambda: RandomizedAway(1.5), "sample_size must be an integer"),
+        (lambda: RandomizedAway(1, full_every=0), "full_every must be an integer >= 1"),
         (lambda: FullyCorrective(accuracy=1.0), "accuracy must be between 0 and 1"),
     ],
 )
@@ -380,7 +381,7 @@ def test_methods_and_steps_are_copied() -> None:
     first = minimize(case.objective, L1Ball(6, 1.5), method=rule, random_state=1)
     second = minimize(case.objective, L1Ball(6, 1.5), method=rule, random_state=1)
     np.testing.assert_array_equal(first.x, second.x)
-    assert vars(rule) == {"sample_size": 2}
+    assert vars(rule) == {"sample_size": 2, "full_every": None}
 
 
 def test_numpy_numbers_are_numbers() -> None:

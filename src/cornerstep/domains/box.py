@@ -43,6 +43,24 @@ class Box:
     def __repr__(self) -> str:
         return f"Box(size={self.size})"
 
+    @property
+    def n_atoms(self) -> int:
+        """2 to the number of coordinates that are not fixed."""
+        return 1 << int(np.count_nonzero(self.upper > self.lower))
+
+    def atom(self, i: int) -> FloatArray:
+        """The vertex whose coordinates are at their upper bounds where i has bits."""
+        free = np.flatnonzero(self.upper > self.lower)
+        bits = np.frombuffer(int(i).to_bytes(-(-free.size // 8), "little"), np.uint8)
+        out = self.lower.copy()
+        high = free[np.unpackbits(bits, count=free.size, bitorder="little").astype(bool)]
+        out[high] = self.upper[high]
+        return out
+
+    def atom_scores(self, indices: Any, gradient: FloatArray) -> FloatArray:
+        """``<gradient, atom(i)>`` for each i in indices."""
+        return np.array([self.atom(i) @ gradient for i in indices])
+
     def lmo(self, gradient: FloatArray) -> FloatArray:
         """The lower bound where the gradient is positive, else the upper."""
         return np.where(gradient > 0, self.lower, self.upper)

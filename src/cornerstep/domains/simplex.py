@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from cornerstep.core.matrix import as_vector
 from cornerstep.core.rounding import gamma
 from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.core.vectors import SparseVector
+from cornerstep.domains.atoms import combination
 from cornerstep.domains.base import (
     INSIDE,
     SNAP,
@@ -162,6 +164,54 @@ class CappedSimplex:
             return None
         count = self.total / self.cap
         return self.cap if abs(count - round(count)) <= TIGHT * count else None
+
+    def _whole_and_rest(self) -> tuple[int, float]:
+        """How many caps make the total, and what is left of it (0 if that is rounding)."""
+        assert isinstance(self.cap, float)
+        whole = int(self.total / self.cap + TIGHT)
+        rest = self.total - whole * self.cap
+        return whole, rest if rest > TIGHT * self.total and whole < self.size else 0.0
+
+    @property
+    def n_atoms(self) -> int | None:
+        """How many vertices there are, if all caps are the same."""
+        if not isinstance(self.cap, float):
+            return None
+        whole, rest = self._whole_and_rest()
+        tight = math.comb(self.size, whole) * (self.size - whole if rest else 1)
+        if not self.at_most:
+            return tight
+        return tight + sum(math.comb(self.size, j) for j in range(whole + bool(rest)))
+
+    def atom(self, i: int) -> SparseVector:
+        """The i-th vertex: those whose sum is tight first, then by the number of caps."""
+        n, i = self.size, int(i)
+        whole, rest = self._whole_and_rest()
+        others = n - whole if rest else 1
+        if i < math.comb(n, whole) * others:
+            chosen = combination(i // others, n, whole)
+            if not rest:
+                return SparseVector(chosen, np.full(whole, self.cap), n)
+            last = np.delete(np.arange(n), chosen)[i % others]
+            values = np.append(np.full(whole, self.cap), rest)
+            return SparseVector(np.append(chosen, last), values, n)
+        i -= math.comb(n, whole) * others
+        count = 0
+        while i >= math.comb(n, count):
+            i -= math.comb(n, count)
+            count += 1
+        return SparseVector(combination(i, n, count), np.full(count, self.cap), n)
+
+    @property
+    def atom_scores(self) -> Any:
+        """``<gradient, atom(i)>`` for each i in indices, as a function of both.
+
+        None where the caps differ: nobody counts the vertices.
+        """
+        return self._atom_scores if isinstance(self.cap, float) else None
+
+    def _atom_scores(self, indices: Any, gradient: FloatArray) -> FloatArray:
+        return np.array([self.atom(i) @ gradient for i in indices])
 
     def _caps(self, indices: IntArray) -> float | FloatArray:
         return self.cap if isinstance(self.cap, float) else self.cap[indices]

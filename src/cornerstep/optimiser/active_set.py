@@ -10,6 +10,8 @@ References
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from cornerstep.core.types import FloatArray, IntArray
@@ -30,6 +32,24 @@ class ActiveSet:
         self.size = atom.size
         self._reset(atom)
 
+    @classmethod
+    def of(cls, atoms: Sequence[Vector], weights: FloatArray) -> ActiveSet:
+        """The set of these atoms; those of weight 0 are left out, equal ones are one.
+
+        Parameters
+        ----------
+        atoms : sequence of vectors
+        weights : array of shape (k,)
+            Not negative, with a sum of 1.
+        """
+        used = np.flatnonzero(weights).tolist()
+        out = cls(atoms[used[0]])
+        out._weights[0] = 0.0
+        for k in used:
+            slot = out._slot(atoms[k])  # first: it may move the weights to a larger array
+            out._weights[slot] += weights[k]
+        return out
+
     def _reset(self, atom: Vector) -> None:
         self._atoms: list[Vector] = []
         self._keys: list[bytes] = []
@@ -42,6 +62,9 @@ class ActiveSet:
 
     def __len__(self) -> int:
         return len(self._atoms)
+
+    def __contains__(self, atom: Vector) -> bool:
+        return _key(atom) in self._slots
 
     def __repr__(self) -> str:
         return f"ActiveSet({len(self)} atoms)"

@@ -188,6 +188,7 @@ def run(
                         "the objective must be finite with a finite gradient at the starting "
                         f"point, got value {look.value} and gap {look.gap}"
                     )
+                whole = look.certified
                 if look.is_final(stopping.target(look.value)):
                     look = solver.certify(solver.point)
                     target = stopping.target(look.value)
@@ -211,7 +212,7 @@ def run(
                     status = Status.TIME_LIMIT
                 elif iteration >= stopping.max_iter:
                     status = Status.ITERATION_LIMIT
-                elif solver.monotone and stall.has_stalled_after(look, move):
+                elif solver.monotone and stall.has_stalled_after(look, move, whole):
                     status = Status.NO_PROGRESS
                 else:
                     move = solver.move()
@@ -249,11 +250,11 @@ class _Stall:
         self.count = 0
         self.better = self.partial = False
 
-    def has_stalled_after(self, look: Look, move: Move) -> bool:
-        """Whether the run has stalled."""
+    def has_stalled_after(self, look: Look, move: Move, whole: bool) -> bool:
+        """Whether the run has stalled; ``whole`` if the method saw the whole domain itself."""
         self.better |= look.value < self.value or (look.certified and look.gap < self.gap)
         self.value = min(self.value, look.value)
-        if not look.certified:
+        if not whole:
             self.partial = True
             return False
         self.gap = min(self.gap, look.gap)

@@ -27,14 +27,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from cornerstep.core.types import FloatArray, IntArray
+from cornerstep.core.types import FloatArray
 from cornerstep.core.vectors import Direction, Vector
+from cornerstep.domains.atoms import draw_distinct
 from cornerstep.optimiser.active_set import ActiveSet
 from cornerstep.optimiser.loop import Move, Stopping, claimed, run
 from cornerstep.optimiser.objectives import Objective, Position
 from cornerstep.optimiser.result import Status
 from cornerstep.optimiser.solver import FrankWolfeSolver, Method, Proposal
 from cornerstep.optimiser.steps import StepRule
+
+_DRAWN = 1000  # atoms that a sample has by default, at most
 
 
 class FrankWolfe(Method):
@@ -197,51 +200,67 @@ class FullyCorrective(_WithActiveSet):
 
 
 class RandomizedAway(Away):
-    """Away steps whose oracle sees S and a random sample of the atoms only (RAFW).
+    """Away steps whose oracle sees S and some atoms drawn from the others only (RAFW).
 
-    The sampled gap is an estimate.  The full oracle runs once per ``n_atoms / sample_size``
-    iterations, so that it costs no more than the samples, and whenever the estimate says solved.
+    Each iteration draws ``sample_size`` of the atoms outside S without replacement (all of them if
+    there are fewer) and takes v among them and S.  The gap that they show is an estimate: whenever
+    it says solved, the full oracle is asked for a certificate.
 
     Parameters
     ----------
     sample_size : int, optional
-        Atoms drawn each iteration; by default a tenth of them, at least one.
+        Atoms drawn each iteration; by default a tenth of them, at least one and at most 1,000.
+    full_every : int, optional
+        Every so many iterations take v among all atoms.  None, the published method: never.
     """
 
     name: ClassVar[str] = "randomized-away"
     needs: ClassVar[tuple[str, ...]] = ("lmo", "atom_scores")
 
-    def __init__(self, sample_size: int | None = None) -> None:
-        if sample_size is not None and (int(sample_size) != sample_size or sample_size < 1):
-            raise ValueError(f"sample_size must be an integer >= 1 or None, got {sample_size!r}")
+    def __init__(self, sample_size: int | None = None, full_every: int | None = None) -> None:
+        for name, value in (("sample_size", sample_size), ("full_every", full_every)):
+            if value is not None and (int(value) != value or value < 1):
+                raise ValueError(f"{name} must be an integer >= 1 or None, got {value!r}")
         self.sample_size = sample_size
+        self.full_every = full_every
 
     def begin(
         self, objective: Objective, domain: Any, start: Vector, rng: np.random.Generator
     ) -> None:
         super().begin(objective, domain, start, rng)
-        size = self.sample_size or -(-domain.n_atoms // 10)
-        self._sample_size = min(size, domain.n_atoms)
-        self._period = -(-domain.n_atoms // self._sample_size)
+        self._sample_size = self.sample_size or min(-(-domain.n_atoms // 10), _DRAWN)
         self._rng = rng
-        self._samples_left = 0
+        self._patience = -(-domain.n_atoms // self._sample_size)  # about all atoms are seen in it
+        self._proposals, self._idle, self._value = 0, 0, math.inf
 
     def propose(self, position: Position) -> Proposal:
-        if self._samples_left == 0:
-            proposal = super().propose(position)
-            self._samples_left = self._period - 1
+        self._proposals += 1
+        if self.full_every is not None and self._proposals % self.full_every == 0:
+            return super().propose(position)
+        proposal = self._sampled(position)
+        self._idle = 0 if position.value < self._value else self._idle + 1
+        self._value = min(self._value, position.value)
+        if self._idle < self._patience:
             return proposal
-        self._samples_left -= 1
-        sample: IntArray = self._rng.integers(self.domain.n_atoms, size=self._sample_size)
-        sampled = self.domain.atom_scores(sample, position.gradient)
+        self._idle = 0  # a true gap tells the loop whether there is anything to hope for
+        vertex = self.lmo(position.gradient)
+        gap = position.inner - float(vertex @ position.gradient)
+        return proposal._replace(gap=gap, certified=True)
+
+    def _sampled(self, position: Position) -> Proposal:
         known = self.active_set.scores(position.gradient)
-        if known.min() <= sampled.min():
-            best, self._vertex = float(known.min()), self.active_set[int(known.argmin())]
-        else:
-            best = float(sampled.min())
-            self._vertex = self.domain.atom(int(sample[sampled.argmin()]))
+        best, self._vertex = float(known.min()), self.active_set[int(known.argmin())]
+        sample = self._sample()
+        if sample.size:
+            scores = self.domain.atom_scores(sample, position.gradient)
+            if scores.min() < best:
+                best = float(scores.min())
+                self._vertex = self.domain.atom(sample[scores.argmin()])
         return self._better(position, position.inner - best, certified=False)
 
-    def lmo(self, gradient: FloatArray) -> Vector:
-        self._samples_left = 0  # a sample was not enough: the next proposal sees everything
-        return super().lmo(gradient)
+    def _sample(self) -> Any:
+        """Numbers of atoms outside S: of enough distinct ones, the first that are."""
+        count = min(self._sample_size + len(self.active_set), self.domain.n_atoms)
+        drawn = draw_distinct(self._rng, count, self.domain.n_atoms)
+        outside = [self.domain.atom(i) not in self.active_set for i in drawn]
+        return drawn[outside][: self._sample_size]

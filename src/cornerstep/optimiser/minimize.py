@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from cornerstep.core.vectors import SparseVector, Vector, dense
-from cornerstep.domains.base import ORACLES, Domain, has_oracle
+from cornerstep.domains.base import INSIDE, ORACLES, Domain, has_oracle
 from cornerstep.domains.product import starting_vertex
+from cornerstep.optimiser.active_set import ActiveSet
 from cornerstep.optimiser.block import Block
 from cornerstep.optimiser.in_face import AwaySchedule, InFaceAway, InFacePairwise, PairwiseSchedule
 from cornerstep.optimiser.loop import Callback, Stopping, run
@@ -72,8 +73,10 @@ def minimize(
     max_iter : int, default=10_000
     time_limit : float, optional
         Seconds.
-    x0 : array, optional
-        A point of P to start from; it is not changed.
+    x0 : array, tuple of atoms and weights, or ActiveSet, optional
+        A point of P to start from; it is not changed.  Methods with an active set begin with the
+        point as their only atom, or with the atoms given: a matrix of them, one per row, and their
+        weights, or the ``active_set`` of an earlier result.
     callback : callable, optional
         Called with an ``Iterate`` each iteration; a true answer stops the run.
     random_state : int, Generator or None
@@ -104,11 +107,14 @@ def minimize(
         domain.forget()
     rule = _method(method, domain)
     step_rule = _step(step, rule)
-    start = _starting_point(x0, domain)
+    active_set = _starting_set(x0, domain)
+    start = _starting_point(x0 if active_set is None else active_set.point(), domain)
     rng = np.random.default_rng(random_state)
     if callable(begin := getattr(step_rule, "begin", None)):
         begin(objective)
     rule.begin(objective, domain, start, rng)
+    if active_set is not None and rule.active_set is not None:
+        rule.active_set = active_set
     solver = rule.solver(objective, step_rule, objective.at(dense(start)))
     outcome = run(solver, stopping, callback=callback, verbose=verbose, title=rule.name)
     return Result(
@@ -182,6 +188,23 @@ def _step(step: str | StepRule, method: Method) -> StepRule:
     if not callable(getattr(step, "size", None)):
         raise TypeError(f"step must be a name or have size(ray, max_step, time), got {step!r}")
     return copy.copy(step)
+
+
+def _starting_set(x0: Any, domain: Any) -> ActiveSet | None:
+    """A copy of the active set that ``x0`` is, or is made of; None if it is a point."""
+    if isinstance(x0, ActiveSet):
+        x0 = np.array([dense(atom) for atom in x0.atoms]), x0.weights
+    if not (isinstance(x0, tuple) and len(x0) == 2 and np.ndim(x0[0]) == 2):
+        return None
+    atoms, weights = (np.array(part, dtype=np.float64) for part in x0)
+    if atoms.shape[1] != domain.size or weights.shape != atoms.shape[:1] or not weights.size:
+        raise ValueError(
+            f"x0 must have atoms of shape (k, {domain.size}) and k weights, got shapes "
+            f"{atoms.shape} and {weights.shape}"
+        )
+    if not (weights.min() >= 0 and abs(weights.sum() - 1.0) <= INSIDE):
+        raise ValueError("x0 must have weights >= 0 that sum to 1")
+    return ActiveSet.of([_starting_point(atom, domain) for atom in atoms], weights / weights.sum())
 
 
 def _starting_point(x0: Any, domain: Any) -> Vector:
