@@ -152,7 +152,7 @@ class Row:
 
     @property
     def per_iteration(self) -> float:
-        """Median seconds an iteration."""
+        """Median seconds per iteration."""
         return self.median / self.iterations if self.iterations else math.nan
 
 

@@ -1,4 +1,4 @@
-"""Strong and weak scaling on Dask processes of this machine: seconds, rounds and bytes a round.
+"""Strong and weak scaling on Dask processes of this machine: seconds, rounds and bytes per round.
 
 *strong*: the same rows on 1, 2, ... workers; *weak*: as many rows for each worker.  Each worker is
 a process of one thread and makes its own rows, of unit norm around a centre for each class, in

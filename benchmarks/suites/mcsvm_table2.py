@@ -31,7 +31,7 @@ PUBLISHED = {
 
 
 def _notes(rows: list[Row]) -> list[str]:
-    lines = ["", "seconds an iteration, here / published = ratio"]
+    lines = ["", "seconds per iteration, here / published = ratio"]
     lines.append(f"{'':<30}" + "".join(f"{rule:>30}" for rule in RULES))
     for threads in dict.fromkeys(row.threads for row in rows):
         for name in dict.fromkeys(row.dataset for row in rows):
@@ -51,7 +51,7 @@ def build(settings: Settings) -> Benchmark:
     """A few iterations are enough: each costs the same."""
     return Benchmark(
         name="mcsvm_table2",
-        title="Table 2: seconds an iteration of PG, StdFW and LSFW (normal data of the same sizes)",
+        title="Table 2: seconds per iteration of PG, StdFW and LSFW (normal data, same sizes)",
         datasets=tuple(Dataset(name, partial(random_problem, *SIZES[name])) for name in SIZES),
         solvers=tuple(plain(rule, settings.iterations or 5) for rule in RULES),
         judge=judge,

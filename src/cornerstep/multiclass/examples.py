@@ -1,7 +1,7 @@
 """Where dense, sparse and kernel examples meet, for problems with a score per class.
 
-The *image* of dual coefficients A (one row an example, one column a class) is what a solver keeps
-instead of A: the weights ``W = X'A``, or with a kernel the scores ``K A``.
+The *image* of dual coefficients A (one row per example, one column per class) is what a solver
+keeps instead of A: the weights ``W = X'A``, or with a kernel the scores ``K A``.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ _DRAWN = 1000  # atoms that a sample has by default, at most
 
 
 class FrankWolfe(Method):
-    """``d = v - x``: one oracle call an iteration, O(1/t)."""
+    """``d = v - x``: one oracle call per iteration, O(1/t)."""
 
     name: ClassVar[str] = "fw"
     steps: ClassVar[tuple[str, ...] | None] = None

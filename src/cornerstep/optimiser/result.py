@@ -59,7 +59,7 @@ _MESSAGES = {
 
 
 class Trace:
-    """The course of a run: one row an iteration, one array a column.
+    """The course of a run: one row per iteration, one array per column.
 
     ``trace["gap"]`` is a column; ``len(trace)`` the number of rows.  ``gap`` is NaN where a method
     did not compute it; ``step`` and ``kind`` describe the step that led to the row.

@@ -83,7 +83,7 @@ def _checked(X: Any) -> Any:
         if X.device.type == "meta":
             raise ValueError("X must hold numbers, got a tensor on the device 'meta'")
     if len(X.shape) != 2:
-        raise ValueError(f"X must be a matrix, one row an example, got shape {tuple(X.shape)}")
+        raise ValueError(f"X must be a matrix, one row per example, got shape {tuple(X.shape)}")
     if 0 in X.shape:
         raise ValueError(f"X must have rows and features, got shape {tuple(X.shape)}")
     if xp.isdtype(X.dtype, ("bool", "integral")):
@@ -100,7 +100,7 @@ def _checked(X: Any) -> Any:
 
 
 def solver_of(problem: ArrayProblem, name: str) -> Any:
-    """The solver of that name; plain Frank-Wolfe on a GPU runs as one graph an iteration."""
+    """The solver of that name; plain Frank-Wolfe on a GPU runs as one graph per iteration."""
     from cornerstep.multiclass.solvers.batch import BatchDescent
     from cornerstep.multiclass.solvers.corrective import RULE, CorrectiveDescent
     from cornerstep.multiclass.solvers.envelope import NAME, EnvelopeDescent

@@ -56,7 +56,7 @@ class DualState(NamedTuple):
 
     image: Any
     linear: float
-    alpha: Any  # one row an example, not scaled by s_i
+    alpha: Any  # one row per example, not scaled by s_i
     probed: Any  # W(A) times the vectors q, a column each, where the image is rounded
     steps: int = 0  # taken so far: the schedules go on from there
     provenance: Provenance | None = None  # how to find the points again; None if that is not known
@@ -186,7 +186,7 @@ class Rows(Protocol):
         """Use more exact products from now on; false if these are as exact as they get."""
 
     def coefficients(self, state: DualState) -> Any:
-        """``s_i alpha_i``, one row an example, or what makes them when called.
+        """``s_i alpha_i``, one row per example, or what makes them when called.
 
         None where they are neither kept nor can be found again.
         """
