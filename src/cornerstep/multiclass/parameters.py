@@ -62,6 +62,11 @@ def check_parameters(model: Any) -> None:
 def given_loss(model: Any, n_classes: int, n_examples: int) -> Loss:
     """The loss that the parameters of the estimator describe."""
     costs = None if model.costs is None else to_numpy(model.costs)
+    if costs is not None and costs.shape == (n_classes, n_classes) and n_classes == n_examples:
+        raise ValueError(
+            f"costs of shape {costs.shape} for {n_examples} examples may be of classes or of "
+            "examples: give loss=CostSensitive(costs, per_example=...) instead"
+        )
     per_example = costs is not None and costs.shape[:1] != (n_classes,)
     loss = make_loss(model.loss, k=model.k, rho=model.rho, costs=costs, per_example=per_example)
     loss.check(n_classes, n_examples)
