@@ -345,10 +345,10 @@ def test_the_time_limit_is_for_all_pairs_together(monkeypatch):
     now, left = [0.0], []
     train = reduced_hull.train
 
-    def slow(*arguments, **options):
-        left.append(options["time_limit"])
+    def slow(problem, settings):
+        left.append(settings.stopping.time_limit)
         now[0] += 30.0
-        return train(*arguments, **options)
+        return train(problem, settings)
 
     monkeypatch.setattr(reduced_hull, "train", slow)
     monkeypatch.setattr(reduced_hull, "time", SimpleNamespace(perf_counter=lambda: now[0]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 import warnings
+from dataclasses import replace
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -37,7 +38,8 @@ from cornerstep.learning.kernel_blocks import centre, centred
 from cornerstep.learning.kernel_functions import Kernel, gamma_value
 from cornerstep.learning.specs import Schema
 from cornerstep.learning.targets import classes_and_labels, example_weights
-from cornerstep.optimiser.loop import Callback
+from cornerstep.learning.training import Settings
+from cornerstep.optimiser.loop import Callback, Stopping
 from cornerstep.optimiser.result import Status
 
 _TOTAL = 1 + 1e-12  # K may exceed the weight of a class by rounding
@@ -45,11 +47,21 @@ _SCORED = 2**22  # kernel values held at a time in prediction
 
 
 class _Trained(NamedTuple):
-    """A machine of two classes and how it was trained."""
+    """A machine of two classes and how it was trained; the kernel columns of the pair are gone."""
 
-    pair: Pair
+    examples: IntArray
+    middle: FloatArray | None
     machine: Machine
     training: Training
+
+
+def _untrained(pair: Pair, settings: Settings) -> Training:
+    """The starting point and its gap, for pairs that an interrupt left no time for."""
+    start, stopping = pair.problem.start(), Stopping(0.0, settings.stopping.rtol, 0)
+    found = train(
+        pair.problem, Settings(solver="auto", stopping=stopping, rng=settings.rng, start=start)
+    )
+    return replace(found, proof=found.proof._replace(status=Status.INTERRUPTED))
 
 
 class ReducedHullSVC(MarginsDisplay, ClassifierMixin, CertifiedEstimator):
@@ -303,36 +315,32 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, CertifiedEstimator):
         starts = kept[1] if kept is not None and kept[0] == signature else None
         rng = check_random_state(self.random_state)
         size = {"nu": self.nu, "K": self.K, "C": None if self.C is None else float(self.C)}
+        max_iter = sys.maxsize if self.max_iter == -1 else int(self.max_iter)
         trained: list[_Trained] = []
         begun = time.perf_counter()
         for k, classes in enumerate(pairs_of(self.classes_.size)):
             limit = int(self.cache_size * 1e6)
             pair = pose(X, labels, weights, classes, self._kernel_fit, size, limit)
-            if trained and trained[-1].training.status is Status.INTERRUPTED:
-                training = self._untrained(pair)
+            settings = Settings(
+                solver=self.solver,
+                stopping=Stopping(
+                    float(self.atol), float(self.tol), max_iter, self._seconds_left(begun)
+                ),
+                rng=np.random.default_rng(rng.randint(np.iinfo(np.int32).max)),
+                callback=self.callback,
+                verbose=self.verbose,
+                title=f"ReducedHullSVC, {self.solver}",
+                start=None if starts is None else starts[k],
+            )
+            if trained and trained[-1].training.proof.status is Status.INTERRUPTED:
+                training = _untrained(pair, settings)
             else:
-                training = train(
-                    pair.problem,
-                    self.solver,
-                    tol=float(self.tol),
-                    atol=float(self.atol),
-                    max_iter=sys.maxsize if self.max_iter == -1 else int(self.max_iter),
-                    time_limit=self._seconds_left(begun),
-                    start=None if starts is None else starts[k],
-                    rng=np.random.default_rng(rng.randint(np.iinfo(np.int32).max)),
-                    callback=self.callback,
-                    verbose=self.verbose,
-                )
+                training = train(pair.problem, settings)
             require_apart(pair.problem, training)
             machine = pair.problem.machine(training.beta, training.gradient)
-            trained.append(_Trained(pair, machine, training))
+            trained.append(_Trained(pair.examples, pair.middle, machine, training))
         self._state = (signature, [each.training.beta for each in trained])
         return trained
-
-    def _untrained(self, pair: Pair) -> Training:
-        """The starting point and its gap, for pairs that an interrupt left no time for."""
-        start = train(pair.problem, tol=float(self.tol), max_iter=0, start=pair.problem.start())
-        return start._replace(status=Status.INTERRUPTED)
 
     def _seconds_left(self, begun: float) -> float | None:
         if self.time_limit is None:
@@ -342,12 +350,12 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, CertifiedEstimator):
     def _read_off(self, X: Any, labels: IntArray, trained: list[_Trained]) -> None:
         n, m = labels.size, self.classes_.size
         coefficients, intercepts = np.zeros((len(trained), n)), []
-        for row, (pair, machine, _) in zip(coefficients, trained, strict=True):
-            row[pair.examples] = machine.coefficients
+        for row, (examples, middle, machine, _) in zip(coefficients, trained, strict=True):
+            row[examples] = machine.coefficients
             moved = 0.0
-            if pair.middle is not None:
+            if middle is not None:
                 used = np.flatnonzero(row)
-                moved = float(row[used] @ centred(X[used], pair.middle) @ pair.middle)
+                moved = float(row[used] @ centred(X[used], middle) @ middle)
             intercepts.append(machine.intercept - moved)
         support = np.flatnonzero(coefficients.any(axis=0))
         support = support[np.argsort(labels[support], kind="stable")]

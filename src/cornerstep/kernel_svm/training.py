@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import NamedTuple
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,90 +14,72 @@ from cornerstep.kernel_svm.problem import ReducedHullProblem
 from cornerstep.kernel_svm.solvers.plain import KernelWalk, walk
 from cornerstep.kernel_svm.solvers.start import starting_point
 from cornerstep.kernel_svm.solvers.working_set import WorkingSetDescent
-from cornerstep.learning.certificates import MachineProof
-from cornerstep.optimiser.loop import Callback, Stopping, run
-from cornerstep.optimiser.result import Status, Trace
+from cornerstep.learning import training as shared
+from cornerstep.learning.training import Settings, proof_of
+from cornerstep.optimiser.loop import run
+from cornerstep.optimiser.result import Status
 
 SOLVERS = ("auto", "di-away", "di-pairwise", "di-away-schedule", "di-pairwise-schedule")
 
 
-class Training(NamedTuple):
-    """A signed dual point, its gradient, and its certificate."""
+@dataclass(frozen=True, kw_only=True)
+class Training(shared.Training):
+    """A trained machine.
+
+    Attributes
+    ----------
+    beta, gradient : arrays of shape (n,)
+        The signed dual point, and ``h = Kb + p`` there.
+    evaluations : int
+        Entries of the kernel matrix computed.
+    """
 
     beta: FloatArray
     gradient: FloatArray
-    objective: float
-    gap: float
-    status: Status
-    n_iter: int
     evaluations: int
-    trace: Trace
-
-    @property
-    def proof(self) -> MachineProof:
-        """What is proven of the machine."""
-        bound = self.objective - self.gap
-        return MachineProof(self.objective, bound, self.gap, self.status, self.n_iter, self.trace)
 
 
-def train(
-    problem: ReducedHullProblem,
-    solver_name: str = "auto",
-    *,
-    tol: float = 1e-3,
-    atol: float = 0.0,
-    max_iter: int = 10_000,
-    time_limit: float | None = None,
-    start: FloatArray | None = None,
-    rng: np.random.Generator | None = None,
-    callback: Callback | None = None,
-    verbose: int = 0,
-) -> Training:
-    """Solve ``problem`` to a relative gap of ``tol`` by one of ``SOLVERS``.
+def train(problem: ReducedHullProblem, settings: Settings) -> Training:
+    """Solve ``problem`` by one of ``SOLVERS``.
 
-    Raises a ValueError if the numbers leave the range of float64.
-
-    Parameters
-    ----------
-    problem : ReducedHullProblem
-    solver_name : str
-    tol, atol, max_iter, time_limit, callback, verbose
-        As for :func:`cornerstep.minimize`, with tol relative to the value.  What a callback sees
-        is a, or the signed variables b of 'auto'.
-    start : array of shape (n,), optional
-        Signed variables near which to start: a feasible point close to them is taken.
-    rng : numpy Generator, optional
+    ``settings.start`` are signed variables near which to start: a feasible point close to them is
+    taken.  What a callback sees is a, or the signed variables b of 'auto'.  Raises a ValueError if
+    the numbers leave the range of float64.
     """
     problem.check_range()
     begun = time.perf_counter()
-    if start is not None:
-        start = _feasible(problem, start)
+    stopping, tol = settings.stopping, settings.stopping.rtol
+    start = None if settings.start is None else _feasible(problem, settings.start)
     stopped = False
     with one_blas_thread():
         solver: WorkingSetDescent | KernelWalk
-        if solver_name != "auto":
-            solver = walk(problem, solver_name, start)
+        if settings.solver != "auto":
+            solver = walk(problem, settings.solver, start)
         else:
             if start is None:
-                rng = rng or np.random.default_rng()
-                start, stopped = starting_point(problem, rng, tol, time_limit)
+                start, stopped = starting_point(problem, settings.rng, tol, stopping.time_limit)
             solver = WorkingSetDescent(problem, start, tol)
-        left = None if time_limit is None else max(time_limit - (time.perf_counter() - begun), 0.0)
+        stopping = replace(stopping, max_iter=0) if stopped else stopping
+        if stopping.time_limit is not None:
+            spent = time.perf_counter() - begun
+            stopping = replace(stopping, time_limit=max(stopping.time_limit - spent, 0.0))
         outcome = run(
-            solver, Stopping(atol, tol, 0 if stopped else max_iter, left),
-            callback=callback, verbose=verbose, title=f"ReducedHullSVC, {solver_name}",
+            solver, stopping, callback=settings.callback, verbose=settings.verbose,
+            title=settings.title,
         )  # fmt: skip
-    status = Status.INTERRUPTED if stopped else outcome.status
+    proof = proof_of(outcome)
     return Training(
-        solver.beta, solver.gradient, outcome.look.value, outcome.look.gap,
-        status, outcome.n_iter, problem.columns.evaluations, outcome.trace,
-    )  # fmt: skip
+        proof=proof._replace(status=Status.INTERRUPTED) if stopped else proof,
+        beta=solver.beta,
+        gradient=solver.gradient,
+        evaluations=problem.columns.evaluations,
+    )
 
 
 def require_apart(problem: ReducedHullProblem, training: Training) -> None:
     """Complain if the minimum is 0 as far as float64 can tell: the reduced hulls touch."""
-    value, status = training.objective, training.status
-    is_zero = value == 0 if status is Status.SOLVED else value <= training.gap
+    value, status = training.proof.objective, training.proof.status
+    is_zero = value == 0 if status is Status.SOLVED else value <= training.proof.gap
     final = status in (Status.SOLVED, Status.PRECISION_LIMIT, Status.NO_PROGRESS)
     if problem.C is None and final and is_zero:
         raise ValueError(
