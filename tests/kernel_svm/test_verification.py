@@ -260,7 +260,8 @@ MODELS = {
 
 #: Parameters and attributes that neither predictions nor the certificate depend on.
 HARMLESS = {
-    "solver", "max_iter", "time_limit", "cache_size", "warm_start", "random_state", "verbose",
+    "solver", "max_iter", "time_limit", "cache_size", "warm_start", "n_jobs", "random_state",
+    "verbose",
     # how the model was found, not what it is
     "n_iter_", "n_kernel_evaluations_", "trace_",
     # a larger tolerance is reached as well, and another status claims less

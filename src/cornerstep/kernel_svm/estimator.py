@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import sys
-import time
 import warnings
-from dataclasses import replace
+from functools import partial
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,18 +16,17 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from cornerstep.core.blas import blas_threads
 from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.kernel_svm.pairs import (
     KernelParameters,
-    Pair,
     nu_value,
     one_against_one,
     pairs_of,
     pose,
 )
 from cornerstep.kernel_svm.parameters import check_parameters
-from cornerstep.kernel_svm.problem import Machine
-from cornerstep.kernel_svm.training import Training, require_apart, train
+from cornerstep.kernel_svm.training import Settings, TrainedPair, train_pairs
 from cornerstep.learning.certificates import Certificate
 from cornerstep.learning.claims import Recomputed
 from cornerstep.learning.display import MarginsDisplay
@@ -38,30 +36,10 @@ from cornerstep.learning.kernel_blocks import centre, centred
 from cornerstep.learning.kernel_functions import Kernel, gamma_value
 from cornerstep.learning.specs import Schema
 from cornerstep.learning.targets import classes_and_labels, example_weights
-from cornerstep.learning.training import Settings
 from cornerstep.optimiser.loop import Callback, Stopping
-from cornerstep.optimiser.result import Status
 
 _TOTAL = 1 + 1e-12  # K may exceed the weight of a class by rounding
 _SCORED = 2**22  # kernel values held at a time in prediction
-
-
-class _Trained(NamedTuple):
-    """A machine of two classes and how it was trained; the kernel columns of the pair are gone."""
-
-    examples: IntArray
-    middle: FloatArray | None
-    machine: Machine
-    training: Training
-
-
-def _untrained(pair: Pair, settings: Settings) -> Training:
-    """The starting point and its gap, for pairs that an interrupt left no time for."""
-    start, stopping = pair.problem.start(), Stopping(0.0, settings.stopping.rtol, 0)
-    found = train(
-        pair.problem, Settings(solver="auto", stopping=stopping, rng=settings.rng, start=start)
-    )
-    return replace(found, proof=found.proof._replace(status=Status.INTERRUPTED))
 
 
 class ReducedHullSVC(MarginsDisplay, ClassifierMixin, CertifiedEstimator):
@@ -98,11 +76,15 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, CertifiedEstimator):
     time_limit : float, optional
         Seconds.
     cache_size : float, default=1000
-        Megabytes that kept kernel columns may take.
+        Megabytes that kept kernel columns of a pair of classes may take.
     class_weight : dict or 'balanced', optional
         Multiplies the weights of the examples.
     warm_start : bool, default=False
         Start from the solution of the last fit, if examples and labels are as many and the same.
+    n_jobs : int, optional
+        Pairs of classes trained at a time, each in a thread, with a cache of its own (and a kernel
+        that is a function is called from there); results do not depend on it.  None means 1, -1
+        all cores.  With a callback, or verbose, it is one.
     random_state : int, RandomState or None
         For the smaller problem that 'auto' solves first.
     callback : function, optional
@@ -138,10 +120,12 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, CertifiedEstimator):
         Entries of the kernel matrix computed in training, all pairs together.
     n_features_in_, feature_names_in_
 
-    Notes ----- More than two classes are trained one against one, and ``C_``, ``nu_``, ``K_`` and
-    ``margin_`` are then arrays with an entry for each pair, in the order of ``machines_``.  Ctrl-C
-    ends training: the pairs that are left stay at their starting points, with the gaps and the
-    status to show for it.
+    Notes
+    -----
+    More than two classes are trained one against one, and ``C_``, ``nu_``, ``K_`` and ``margin_``
+    are then arrays with an entry for each pair, in the order of ``machines_``.  Ctrl-C ends
+    training: the pairs that are left stay at their starting points, with the gaps and the status to
+    show for it.
 
     Examples
     --------
@@ -173,6 +157,7 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, CertifiedEstimator):
         cache_size: float = 1000,
         class_weight: Any = None,
         warm_start: bool = False,
+        n_jobs: int | None = None,
         random_state: Any = None,
         callback: Callback | None = None,
         verbose: int = 0,
@@ -192,6 +177,7 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, CertifiedEstimator):
         self.cache_size = cache_size
         self.class_weight = class_weight
         self.warm_start = warm_start
+        self.n_jobs = n_jobs
         self.random_state = random_state
         self.callback = callback
         self.verbose = verbose
@@ -245,19 +231,19 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, CertifiedEstimator):
         self
         """
         with whole_fit(self):
-            self._fit(X, y, sample_weight)
+            untrained = self._fit(X, y, sample_weight)
         self.warn_if_short()
-        ended = [machine for machine in self.machines_ if machine.status is Status.INTERRUPTED]
-        if len(ended) > 1:
+        if untrained:
             warnings.warn(
-                f"ReducedHullSVC was interrupted: {len(ended) - 1} of {len(self.machines_)} pairs "
+                f"ReducedHullSVC was interrupted: {untrained} of {len(self.machines_)} pairs "
                 "of classes were not trained and are at their starting points, see machines_",
                 ConvergenceWarning,
                 stacklevel=2,
             )
         return self
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> int:
+        """Fit; how many pairs of classes an interrupt left untrained."""
         self.check_parameters()
         X, y = validate_data(
             self, X, y, accept_sparse=self._accept_sparse(), dtype=[np.float64, np.float32],
@@ -269,7 +255,9 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, CertifiedEstimator):
         weights = example_weights(X, labels, self.classes_, sample_weight, self.class_weight)
         self._check_feasible(labels, weights)
         self._kernel_fit = self._kernel_parameters(X)
-        self._read_off(X, labels, self._train(X, labels, weights))
+        trained = self._train(X, labels, weights)
+        self._read_off(X, labels, trained)
+        return sum(not each.is_trained for each in trained)
 
     def _accept_sparse(self) -> str | bool:
         return False if self.kernel == "precomputed" else "csr"
@@ -306,7 +294,7 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, CertifiedEstimator):
         gamma = 1.0 if plain else gamma_value(self.gamma, X)
         return KernelParameters(self.kernel, gamma, self.degree, self.coef0)
 
-    def _train(self, X: Any, labels: IntArray, weights: FloatArray) -> list[_Trained]:
+    def _train(self, X: Any, labels: IntArray, weights: FloatArray) -> list[TrainedPair]:
         """A machine for each pair of classes."""
         from joblib import hash as digest
 
@@ -315,42 +303,42 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, CertifiedEstimator):
         starts = kept[1] if kept is not None and kept[0] == signature else None
         rng = check_random_state(self.random_state)
         size = {"nu": self.nu, "K": self.K, "C": None if self.C is None else float(self.C)}
+        threads, limit = blas_threads(), int(self.cache_size * 1e6)
         max_iter = sys.maxsize if self.max_iter == -1 else int(self.max_iter)
-        trained: list[_Trained] = []
-        begun = time.perf_counter()
-        for k, classes in enumerate(pairs_of(self.classes_.size)):
-            limit = int(self.cache_size * 1e6)
-            pair = pose(X, labels, weights, classes, self._kernel_fit, size, limit)
-            settings = Settings(
+        stopping = Stopping(float(self.atol), float(self.tol), max_iter, self.time_limit)
+        pairs = pairs_of(self.classes_.size)
+        posed = [
+            partial(pose, X, labels, weights, classes, self._kernel_fit, size, limit, threads)
+            for classes in pairs
+        ]
+        settings = [
+            Settings(
                 solver=self.solver,
-                stopping=Stopping(
-                    float(self.atol), float(self.tol), max_iter, self._seconds_left(begun)
-                ),
+                stopping=stopping,
                 rng=np.random.default_rng(rng.randint(np.iinfo(np.int32).max)),
                 callback=self.callback,
                 verbose=self.verbose,
                 title=f"ReducedHullSVC, {self.solver}",
                 start=None if starts is None else starts[k],
             )
-            if trained and trained[-1].training.proof.status is Status.INTERRUPTED:
-                training = _untrained(pair, settings)
-            else:
-                training = train(pair.problem, settings)
-            require_apart(pair.problem, training)
-            machine = pair.problem.machine(training.beta, training.gradient)
-            trained.append(_Trained(pair.examples, pair.middle, machine, training))
+            for k in range(len(pairs))
+        ]
+        trained = train_pairs(posed, settings, self._jobs(len(pairs)))
         self._state = (signature, [each.training.beta for each in trained])
         return trained
 
-    def _seconds_left(self, begun: float) -> float | None:
-        if self.time_limit is None:
-            return None
-        return max(float(self.time_limit) - (time.perf_counter() - begun), 0.0)
+    def _jobs(self, pairs: int) -> int:
+        """Pairs to train at a time: one where somebody watches."""
+        from joblib import effective_n_jobs
 
-    def _read_off(self, X: Any, labels: IntArray, trained: list[_Trained]) -> None:
+        if self.n_jobs is None or self.callback is not None or self.verbose:
+            return 1
+        return min(int(effective_n_jobs(self.n_jobs)), pairs)
+
+    def _read_off(self, X: Any, labels: IntArray, trained: list[TrainedPair]) -> None:
         n, m = labels.size, self.classes_.size
         coefficients, intercepts = np.zeros((len(trained), n)), []
-        for row, (examples, middle, machine, _) in zip(coefficients, trained, strict=True):
+        for row, (examples, middle, machine, *_) in zip(coefficients, trained, strict=True):
             row[examples] = machine.coefficients
             moved = 0.0
             if middle is not None:

@@ -1,25 +1,45 @@
-"""Training of one kernel machine: the problem, a method of the optimiser or the working sets."""
+"""Training of kernel machines: one, by a method of the optimiser or the working sets; and pairs."""
 
 from __future__ import annotations
 
+import threading
 import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from cornerstep.core.blas import one_blas_thread
-from cornerstep.core.types import FloatArray
+from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.domains import CappedSimplex
-from cornerstep.kernel_svm.problem import ReducedHullProblem
+from cornerstep.kernel_svm.pairs import Pair
+from cornerstep.kernel_svm.problem import Machine, ReducedHullProblem
 from cornerstep.kernel_svm.solvers.plain import KernelWalk, walk
 from cornerstep.kernel_svm.solvers.start import starting_point
 from cornerstep.kernel_svm.solvers.working_set import WorkingSetDescent
 from cornerstep.learning import training as shared
-from cornerstep.learning.training import Settings, proof_of
-from cornerstep.optimiser.loop import run
+from cornerstep.learning.training import proof_of
+from cornerstep.optimiser.loop import Stopping, deferred_interrupt, run
 from cornerstep.optimiser.result import Status
 
 SOLVERS = ("auto", "di-away", "di-pairwise", "di-away-schedule", "di-pairwise-schedule")
+
+_POLL = 0.1  # seconds between two looks for Ctrl-C, which some systems do not show to who waits
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(shared.Settings):
+    """How to train one machine.
+
+    Attributes
+    ----------
+    interrupted : function, optional
+        Whether to end, from a caller that handles Ctrl-C itself.
+    """
+
+    interrupted: Callable[[], bool] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +77,9 @@ def train(problem: ReducedHullProblem, settings: Settings) -> Training:
             solver = walk(problem, settings.solver, start)
         else:
             if start is None:
-                start, stopped = starting_point(problem, settings.rng, tol, stopping.time_limit)
+                start, stopped = starting_point(
+                    problem, settings.rng, tol, stopping.time_limit, settings.interrupted
+                )
             solver = WorkingSetDescent(problem, start, tol)
         stopping = replace(stopping, max_iter=0) if stopped else stopping
         if stopping.time_limit is not None:
@@ -65,7 +87,7 @@ def train(problem: ReducedHullProblem, settings: Settings) -> Training:
             stopping = replace(stopping, time_limit=max(stopping.time_limit - spent, 0.0))
         outcome = run(
             solver, stopping, callback=settings.callback, verbose=settings.verbose,
-            title=settings.title,
+            title=settings.title, interrupted=settings.interrupted,
         )  # fmt: skip
     proof = proof_of(outcome)
     return Training(
@@ -74,6 +96,87 @@ def train(problem: ReducedHullProblem, settings: Settings) -> Training:
         gradient=solver.gradient,
         evaluations=problem.columns.evaluations,
     )
+
+
+class TrainedPair(NamedTuple):
+    """A machine of two classes and how it was trained; the kernel columns of the pair are gone."""
+
+    examples: IntArray
+    middle: FloatArray | None
+    machine: Machine
+    training: Training
+    is_trained: bool
+
+
+def train_pairs(
+    posed: Sequence[Callable[[], Pair]], settings: Sequence[Settings], n_jobs: int = 1
+) -> list[TrainedPair]:
+    """Train a machine for each pair of classes, some at a time.
+
+    The time limit is one for all, as is Ctrl-C: pairs that are left stay at their starting points.
+    If several fail, the error is that of the first of them, as without threads.
+
+    Parameters
+    ----------
+    posed : sequence of functions
+        Each poses a pair: only those in training have columns.
+    settings : sequence of Settings
+        One for each pair.
+    n_jobs : int
+        Threads.
+    """
+    begun = time.perf_counter()
+    ended = threading.Event()
+    failed: list[int] = []
+
+    def train_pair(k: int) -> TrainedPair:
+        def is_cancelled() -> bool:
+            return any(other < k for other in failed)
+
+        def is_over() -> bool:
+            return ended.is_set() or pressed() or is_cancelled()
+
+        if is_cancelled():
+            raise CancelledError
+        try:
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+                pair, trains = posed[k](), not is_over()
+                own = replace(settings[k], interrupted=is_over)
+                if own.stopping.time_limit is not None:
+                    left = max(own.stopping.time_limit - (time.perf_counter() - begun), 0.0)
+                    own = replace(own, stopping=replace(own.stopping, time_limit=left))
+                found = train(pair.problem, own) if trains else _untrained(pair.problem, own)
+                if found.proof.status is Status.INTERRUPTED:
+                    ended.set()
+                require_apart(pair.problem, found)
+                machine = pair.problem.machine(found.beta, found.gradient)
+        except BaseException:
+            failed.append(k)
+            raise
+        return TrainedPair(pair.examples, pair.middle, machine, found, trains)
+
+    with deferred_interrupt() as pressed:
+        if n_jobs == 1:
+            return [train_pair(k) for k in range(len(posed))]
+        with one_blas_thread(), ThreadPoolExecutor(n_jobs) as pool:
+            futures = [pool.submit(train_pair, k) for k in range(len(posed))]
+            left = set(futures)
+            while left:
+                try:
+                    left = wait(left, _POLL).not_done
+                except KeyboardInterrupt:  # once more, or handled by others
+                    ended.set()
+        return [future.result() for future in futures]
+
+
+def _untrained(problem: ReducedHullProblem, settings: Settings) -> Training:
+    """The starting point and its gap, for pairs that an interrupt left no time for."""
+    stopping = Stopping(0.0, settings.stopping.rtol, 0)
+    found = train(
+        problem,
+        Settings(solver="auto", stopping=stopping, rng=settings.rng, start=problem.start()),
+    )
+    return replace(found, proof=found.proof._replace(status=Status.INTERRUPTED))
 
 
 def require_apart(problem: ReducedHullProblem, training: Training) -> None:

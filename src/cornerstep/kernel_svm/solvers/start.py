@@ -8,6 +8,7 @@ slim (K is small) a share of the examples would have too few support vectors to 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ def starting_point(
     rng: np.random.Generator,
     tol: float,
     time_limit: float | None = None,
+    interrupted: Callable[[], bool] | None = None,
 ) -> tuple[FloatArray, bool]:
     """Signed variables to start from, and whether the user asked to stop on the way to them.
 
@@ -53,7 +55,8 @@ def starting_point(
     for share in shares[1:]:
         left = None if time_limit is None else max(time_limit - (time.perf_counter() - begun), 0.0)
         descent = WorkingSetDescent(level, beta, _COARSE)
-        outcome = run(_Uncertified(descent), Stopping(0.0, _COARSE, 1000, left))
+        stopping = Stopping(0.0, _COARSE, 1000, left)
+        outcome = run(_Uncertified(descent), stopping, interrupted=interrupted)
         wider = np.flatnonzero(order < share)
         finer = problem if share == 1.0 else problem.sample(wider)
         problem.columns.evaluations += level.columns.evaluations
