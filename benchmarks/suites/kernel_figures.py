@@ -19,7 +19,6 @@ from benchmarks.kernel import Point, Problem, judge, load, reference
 from benchmarks.plots import evaluations
 from benchmarks.smo import smo
 from cornerstep.kernel_svm.columns import KernelColumns
-from cornerstep.learning import training
 from cornerstep.learning.kernel_blocks import InnerProductKernel
 from cornerstep.optimiser.loop import Iterate, Stopping
 
@@ -47,8 +46,8 @@ def _columns(problem: Problem, order: np.ndarray) -> KernelColumns:
 
 def _ours(method: str, limit: float) -> Solver:
     def prepare(problem: Problem) -> Run:
+        from cornerstep.kernel_svm import training
         from cornerstep.kernel_svm.problem import ReducedHullProblem
-        from cornerstep.kernel_svm.training import train
 
         order = np.argsort(-problem.y, kind="stable")
         signs = problem.y[order]
@@ -67,7 +66,7 @@ def _ours(method: str, limit: float) -> Solver:
                 solver=method, stopping=Stopping(0.0, _CLOSE, 10**6, limit), callback=callback,
                 rng=np.random.default_rng(0),
             )  # fmt: skip
-            found = train(task, how)
+            found = training.train(task, how)
             beta = np.empty(signs.size)
             beta[order] = found.beta
             last = Point(beta, found.evaluations)

@@ -10,10 +10,11 @@ from sklearn.datasets import load_breast_cancer
 
 import cornerstep.kernel_svm.solvers.face as face
 import cornerstep.kernel_svm.solvers.start as beginning
-import cornerstep.kernel_svm.solvers.working_set as auto
 from cornerstep import Status, minimize
 from cornerstep.kernel_svm.columns import KernelColumns
 from cornerstep.kernel_svm.problem import ReducedHullProblem
+from cornerstep.kernel_svm.solvers.settings import WorkingSetSettings
+from cornerstep.kernel_svm.solvers.working_set import WorkingSetDescent
 from cornerstep.kernel_svm.training import SOLVERS
 from cornerstep.learning.kernel_blocks import CallableKernel, InnerProductKernel
 from cornerstep.optimiser.loop import Stopping, run
@@ -250,7 +251,7 @@ def test_newton_steps_keep_bounds_and_sums_and_never_go_up(seed, size, split, wi
 
     before = beta.copy()
     small = face.SmallProblem(
-        matrix, beta, matrix @ beta + linear, (lower, upper), split, damping
+        matrix, beta, matrix @ beta + linear, (lower, upper), split, WorkingSetSettings(), damping
     )  # fmt: skip
     for _ in range(3):
         last = value(small.beta)
@@ -264,27 +265,29 @@ def test_newton_steps_keep_bounds_and_sums_and_never_go_up(seed, size, split, wi
         assert gain >= 0
 
 
-def test_newton_steps_help_where_two_coordinates_at_a_time_are_slow(monkeypatch):
+def descend(task, tol, **changes):
+    """A run from the start of the domain, with other settings."""
+    solver = WorkingSetDescent(task, task.start(), tol, WorkingSetSettings(**changes))
+    return run(solver, Stopping(0.0, tol, 2000))
+
+
+def test_newton_steps_help_where_two_coordinates_at_a_time_are_slow():
     X, signs, _ = draw(300, 0.5, gap=2.0, d=2)
     matrix = np.exp(-2.0 * ((X[:, None] - X) ** 2).sum(axis=2))
-    with_newton = train(problem(matrix, signs, K=1.5), tol=1e-6, max_iter=2000)
-    monkeypatch.setattr(face, "_FACE", 0)
-    without = train(problem(matrix, signs, K=1.5), tol=1e-6, max_iter=2000)
-    assert "newton" in with_newton.proof.trace["kind"]
-    assert with_newton.proof.status is Status.SOLVED
-    assert with_newton.proof.n_iter < without.proof.n_iter
-    assert with_newton.proof.objective <= without.proof.objective * (1 + 1e-5)
+    with_newton = descend(problem(matrix, signs, K=1.5), 1e-6)
+    without = descend(problem(matrix, signs, K=1.5), 1e-6, largest_face=0)
+    assert "newton" in with_newton.trace["kind"]
+    assert with_newton.status is Status.SOLVED
+    assert with_newton.n_iter < without.n_iter
+    assert with_newton.look.value <= without.look.value * (1 + 1e-5)
 
 
-def test_more_free_coordinates_than_a_working_set_holds(monkeypatch):
+def test_more_free_coordinates_than_a_working_set_holds():
     _, signs, matrix = draw(200, 0.5)
-    task = problem(matrix, signs, C=0.9)
-    full = train(task, tol=1e-7, max_iter=1000)
-    monkeypatch.setattr(auto, "_LARGEST", 40)
-    monkeypatch.setattr(auto, "_NEWCOMERS", 20)
-    found = train(problem(matrix, signs, C=0.9), tol=1e-7, max_iter=1000)
-    assert found.proof.status is Status.SOLVED
-    assert found.proof.objective == pytest.approx(full.proof.objective, rel=1e-6)
+    full = train(problem(matrix, signs, C=0.9), tol=1e-7)
+    found = descend(problem(matrix, signs, C=0.9), 1e-7, largest=40, newcomers=20)
+    assert found.status is Status.SOLVED
+    assert found.look.value == pytest.approx(full.proof.objective, rel=1e-6)
 
 
 @pytest.mark.parametrize("options", [{"K": 200.0}, {"K": 300.0}, {"C": 1.0}], ids=str)
@@ -312,7 +315,7 @@ def test_float32_columns_are_given_up_when_they_are_too_coarse():
         assert found.proof.status is Status.SOLVED
     columns = KernelColumns(InnerProductKernel(X, "rbf", 0.5), limit, np.float32)
     task = ReducedHullProblem(columns, signs, np.ones(3000), K=600.0)
-    solver = auto.WorkingSetDescent(task, task.start(), 1e-9)
+    solver = WorkingSetDescent(task, task.start(), 1e-9)
     outcome = run(solver, Stopping(0.0, 1e-9, 1000))
     assert outcome.status is Status.SOLVED
     assert columns.precision is np.float64

@@ -10,7 +10,6 @@ from cornerstep.kernel_svm import training
 from cornerstep.kernel_svm.columns import KernelColumns
 from cornerstep.kernel_svm.problem import ReducedHullProblem
 from cornerstep.learning.kernel_blocks import PrecomputedKernel
-from cornerstep.learning.training import Settings
 from cornerstep.optimiser.loop import Stopping
 
 
@@ -51,7 +50,7 @@ def train(task, solver="auto", *, seed=0, tol=1e-3, max_iter=10_000, start=None,
     """A machine trained to a relative gap of ``tol``."""
     stopping = Stopping(0.0, tol, max_iter)
     rng = np.random.default_rng(seed)
-    return training.train(
-        task,
-        Settings(solver=solver, stopping=stopping, rng=rng, start=start, callback=callback),
+    settings = training.Settings(
+        solver=solver, stopping=stopping, rng=rng, start=start, callback=callback
     )
+    return training.train(task, settings)

@@ -15,14 +15,10 @@ import numpy as np
 
 from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.kernel_svm.problem import ReducedHullProblem
-from cornerstep.kernel_svm.solvers.working_set import NOISE, SLIM, WorkingSetDescent, rounding
+from cornerstep.kernel_svm.solvers.settings import WorkingSetSettings
+from cornerstep.kernel_svm.solvers.working_set import WorkingSetDescent, rounding
 from cornerstep.optimiser.loop import Look, Move, Stopping, run
 from cornerstep.optimiser.result import Status
-
-_SHRINK = 5  # a smaller problem has this many times fewer examples ...
-_SMALL = 100  # ... but at least so many, ...
-_COARSE = 0.1  # ... and is solved to this relative gap
-_GUESS = 0.1  # the value on all examples, at the least, as a share of what fewer examples suggest
 
 
 def starting_point(
@@ -31,6 +27,7 @@ def starting_point(
     tol: float,
     time_limit: float | None = None,
     interrupted: Callable[[], bool] | None = None,
+    settings: WorkingSetSettings | None = None,
 ) -> tuple[FloatArray, bool]:
     """Signed variables to start from, and whether the user asked to stop on the way to them.
 
@@ -39,23 +36,24 @@ def starting_point(
     float32 if not all fit in float64 and that is precise enough for ``tol``.  Slim hulls start at
     0 and grow.
     """
-    if problem.width < SLIM:
+    settings = settings or WorkingSetSettings()
+    if problem.width < settings.slim:
         return np.zeros(problem.n), False
     begun = time.perf_counter()
     order = np.empty(problem.n)
     for part in problem.classes:
         order[part] = rng.permutation(order[part].size) / order[part].size
-    shares, size = [1.0], problem.n / _SHRINK
-    while size >= _SMALL:
+    shares, size = [1.0], problem.n / settings.sample_factor
+    while size >= settings.least_sample:
         shares.insert(0, size / problem.n)
-        size /= _SHRINK
+        size /= settings.sample_factor
     examples = np.flatnonzero(order < shares[0])
     level = problem if len(shares) == 1 else problem.sample(examples)
     beta = level.start()
     for share in shares[1:]:
         left = None if time_limit is None else max(time_limit - (time.perf_counter() - begun), 0.0)
-        descent = WorkingSetDescent(level, beta, _COARSE)
-        stopping = Stopping(0.0, _COARSE, 1000, left)
+        descent = WorkingSetDescent(level, beta, settings.sample_gap, settings)
+        stopping = Stopping(0.0, settings.sample_gap, settings.sample_rounds, left)
         outcome = run(_Uncertified(descent), stopping, interrupted=interrupted)
         wider = np.flatnonzero(order < share)
         finer = problem if share == 1.0 else problem.sample(wider)
@@ -63,7 +61,8 @@ def starting_point(
         if share == 1.0 and 8 * problem.n**2 > problem.columns.limit:
             growth = problem.n / level.n
             noise = growth**1.5 * rounding(level, descent.beta)
-            if noise <= NOISE * tol * _GUESS * growth**2 * abs(outcome.look.value):
+            value = settings.single_guess * growth**2 * abs(outcome.look.value)
+            if noise <= settings.single_noise * tol * value:
                 problem.columns.use_single()
         beta = _lifted(level, descent.beta, finer, np.searchsorted(wider, examples))
         level, examples = finer, wider
