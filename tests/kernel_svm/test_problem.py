@@ -267,7 +267,7 @@ def test_newton_steps_keep_bounds_and_sums_and_never_go_up(seed, size, split, wi
 
 def descend(task, tol, **changes):
     """A run from the start of the domain, with other settings."""
-    solver = WorkingSetDescent(task, task.start(), tol, WorkingSetSettings(**changes))
+    solver = WorkingSetDescent(task, task.start(), WorkingSetSettings(**changes))
     return run(solver, Stopping(0.0, tol, 2000))
 
 
@@ -295,31 +295,13 @@ def test_a_start_on_fewer_examples_is_feasible_and_changes_nothing_but_the_way(o
     _, signs, matrix = draw(3000, 0.2, d=8)
     caps = caps_of("different", 3000)
     task = problem(matrix, signs, caps, **options)
-    start, stopped = beginning.starting_point(task, np.random.default_rng(0), 1e-3)
+    start, stopped = beginning.starting_point(task, np.random.default_rng(0))
     assert not stopped
     feasible(task, start)
     found = train(task, tol=1e-5, seed=1)
     cold = train(problem(matrix, signs, caps, **options), tol=1e-5, start=task.start())
     assert found.proof.status is Status.SOLVED
     assert found.proof.objective == pytest.approx(cold.proof.objective, rel=1e-4)
-
-
-def test_float32_columns_are_given_up_when_they_are_too_coarse():
-    X, signs, _ = draw(3000, 0.4, d=8)
-    limit = 3000 * 3000 * 4
-    for tol, wanted in ((1e-2, np.float32), (1e-9, np.float64)):
-        columns = KernelColumns(InnerProductKernel(X, "rbf", 0.5), limit)
-        task = ReducedHullProblem(columns, signs, np.ones(3000), K=600.0)
-        found = train(task, tol=tol, seed=0)
-        assert columns.precision is wanted
-        assert found.proof.status is Status.SOLVED
-    columns = KernelColumns(InnerProductKernel(X, "rbf", 0.5), limit, np.float32)
-    task = ReducedHullProblem(columns, signs, np.ones(3000), K=600.0)
-    solver = WorkingSetDescent(task, task.start(), 1e-9)
-    outcome = run(solver, Stopping(0.0, 1e-9, 1000))
-    assert outcome.status is Status.SOLVED
-    assert columns.precision is np.float64
-    assert outcome.look.value == pytest.approx(found.proof.objective, rel=1e-8)
 
 
 @pytest.mark.parametrize("options", [{"K": 5.0}, {"K": 24.0}, {"C": 0.3}], ids=str)

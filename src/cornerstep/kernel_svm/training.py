@@ -68,7 +68,7 @@ def train(problem: ReducedHullProblem, settings: Settings) -> Training:
     """
     problem.check_range()
     begun = time.perf_counter()
-    stopping, tol = settings.stopping, settings.stopping.rtol
+    stopping = settings.stopping
     start = None if settings.start is None else _feasible(problem, settings.start)
     stopped = False
     with one_blas_thread():
@@ -78,9 +78,9 @@ def train(problem: ReducedHullProblem, settings: Settings) -> Training:
         else:
             if start is None:
                 start, stopped = starting_point(
-                    problem, settings.rng, tol, stopping.time_limit, settings.interrupted
+                    problem, settings.rng, stopping.time_limit, settings.interrupted
                 )
-            solver = WorkingSetDescent(problem, start, tol)
+            solver = WorkingSetDescent(problem, start)
         stopping = replace(stopping, max_iter=0) if stopped else stopping
         if stopping.time_limit is not None:
             spent = time.perf_counter() - begun

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class WorkingSetSettings:
-    """How many coordinates join a working set, how well it is solved, where a run starts and ends."""
+    """Who joins a working set, how well it is solved, where a run starts and ends."""
 
     # -- who joins a working set ---------------------------------------------------------------
 
@@ -115,17 +115,6 @@ class WorkingSetSettings:
 
     sample_rounds: int = 1000
     """... or for so many rounds."""
-
-    # -- precision -----------------------------------------------------------------------------
-
-    single_noise: float = 0.5
-    """What rounding columns to float32 may do to the gap, as a share of the gap that is allowed."""
-
-    single_guess: float = 0.1
-    """The value on all examples, at the least, as a share of what fewer examples suggest."""
-
-    single_certificates: int = 2
-    """Certificates that a run on float32 columns may miss before it goes on in float64."""
 
     # -- the end -------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ import numpy as np
 from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.kernel_svm.problem import ReducedHullProblem
 from cornerstep.kernel_svm.solvers.settings import WorkingSetSettings
-from cornerstep.kernel_svm.solvers.working_set import WorkingSetDescent, rounding
+from cornerstep.kernel_svm.solvers.working_set import WorkingSetDescent
 from cornerstep.optimiser.loop import Look, Move, Stopping, run
 from cornerstep.optimiser.result import Status
 
@@ -24,7 +24,6 @@ from cornerstep.optimiser.result import Status
 def starting_point(
     problem: ReducedHullProblem,
     rng: np.random.Generator,
-    tol: float,
     time_limit: float | None = None,
     interrupted: Callable[[], bool] | None = None,
     settings: WorkingSetSettings | None = None,
@@ -32,9 +31,7 @@ def starting_point(
     """Signed variables to start from, and whether the user asked to stop on the way to them.
 
     From the solution on a random share of each class, if there are examples enough: the vertex that
-    is best for the gradient of that solution on all examples.  Columns of the problem become
-    float32 if not all fit in float64 and that is precise enough for ``tol``.  Slim hulls start at
-    0 and grow.
+    is best for the gradient of that solution on all examples.  Slim hulls start at 0 and grow.
     """
     settings = settings or WorkingSetSettings()
     if problem.width < settings.slim:
@@ -52,18 +49,12 @@ def starting_point(
     beta = level.start()
     for share in shares[1:]:
         left = None if time_limit is None else max(time_limit - (time.perf_counter() - begun), 0.0)
-        descent = WorkingSetDescent(level, beta, settings.sample_gap, settings)
+        descent = WorkingSetDescent(level, beta, settings)
         stopping = Stopping(0.0, settings.sample_gap, settings.sample_rounds, left)
         outcome = run(_Uncertified(descent), stopping, interrupted=interrupted)
         wider = np.flatnonzero(order < share)
         finer = problem if share == 1.0 else problem.sample(wider)
         problem.columns.evaluations += level.columns.evaluations
-        if share == 1.0 and 8 * problem.n**2 > problem.columns.limit:
-            growth = problem.n / level.n
-            noise = growth**1.5 * rounding(level, descent.beta)
-            value = settings.single_guess * growth**2 * abs(outcome.look.value)
-            if noise <= settings.single_noise * tol * value:
-                problem.columns.use_single()
         beta = _lifted(level, descent.beta, finer, np.searchsorted(wider, examples))
         level, examples = finer, wider
         if outcome.status is Status.INTERRUPTED:

@@ -10,14 +10,14 @@ and to one fixed sum of b (C-SVM), or one for each class (reduced hulls).  With 
 ``min h over b < upper``; by how much it is not is the *violation* of the sum.
 
 *Input*: a :class:`~cornerstep.kernel_svm.problem.ReducedHullProblem`, a point to start from
-(:mod:`cornerstep.kernel_svm.solvers.start`), and a relative gap to reach.  *Output*: b, h, and a
-gap that bounds ``f(b) - min f``.
+(:mod:`cornerstep.kernel_svm.solvers.start`).  *Output*: b, h, and a gap that bounds
+``f(b) - min f``.
 
 *Algorithm.*  Columns of K are expensive, and kept once they are computed.  A round is:
 
 1. **Look** (:meth:`WorkingSetDescent.look`).  Value and duality gap from b and h.
 2. **Stop** if the gap is within the target (the loop does it, after
-   :meth:`WorkingSetDescent.certify` has recomputed h from the data in float64).
+   :meth:`WorkingSetDescent.certify` has recomputed h, without the rounding of many updates).
 3. **Choose a working set** [1]_
    (:func:`cornerstep.kernel_svm.compiled.sweeps.working_set`): all free coordinates, the worst
    violators whose columns are kept, and a few *newcomers*, the worst violators of the others.  Its
@@ -34,9 +34,6 @@ than K a round begins with
    get most of their caps, the same in both classes.
 
 So every column is chosen by a machine that has seen all examples, and few of them are wasted.
-
-Columns are kept in float32 where not all fit in float64 and that is precise enough for the gap to
-reach; if it turns out not to be, the run goes on in float64.
 
 References
 ----------
@@ -67,8 +64,6 @@ class WorkingSetDescent:
     problem : ReducedHullProblem
     beta : array of shape (n,)
         Signed variables to start from, not changed; reduced hulls whose sums are below K grow.
-    tol : float
-        The relative gap to reach: float32 columns that are too coarse for it are given up.
     settings : WorkingSetSettings, optional
     """
 
@@ -79,20 +74,17 @@ class WorkingSetDescent:
         self,
         problem: ReducedHullProblem,
         beta: FloatArray,
-        tol: float,
         settings: WorkingSetSettings | None = None,
     ) -> None:
         self.problem = problem
         self.settings = settings = settings or WorkingSetSettings()
         self.columns = problem.columns
-        self.tol = tol
         self.gradient = problem.linear.copy()
         support = beta.nonzero()[0]
         self.columns.add_product(support, beta[support], self.gradient)
         self._set_point(beta)
         self.growing = problem.is_short(beta)
         self._slim_support = settings.slim_support * 2 * problem.width if self.growing else 0.0
-        self._certificates = 0
         self._stagnation = Stagnation(settings)
         self._rounds_left = problem.n  # in which hulls may grow: then they are filled up
         self._damping = settings.damping
@@ -108,24 +100,16 @@ class WorkingSetDescent:
 
     def look(self) -> Look:
         problem = self.problem
-        value = problem.value(self.beta, self.gradient)
-        allowed = self.settings.single_noise * self.tol * abs(value)
-        if self._is_coarse() and rounding(problem, self.beta) > allowed:
-            self.columns.use_double()
-            self.gradient = problem.gradient(self.beta)
-            value = problem.value(self.beta, self.gradient)
         extra = self.columns.evaluations, self.support
         if self.growing:
+            value = problem.value(self.beta, self.gradient)
             return Look(value, np.inf, certified=False, extra=extra)
         look = problem.look(self.beta, self.gradient, extra)
         self._stagnation.observe(look)
         return look
 
-    def _is_coarse(self) -> bool:
-        return self.columns.precision is np.float32
-
     def certify(self, point: FloatArray) -> Look:
-        """Gradient, value and gap in float64; float32 columns may fall short once.
+        """Gradient, value and gap anew, without what updates have rounded.
 
         Hulls that were stopped while they grew are filled up first, and sums are put right.
         """
@@ -134,9 +118,6 @@ class WorkingSetDescent:
             self.growing = False
         self._set_point(self.problem.balanced(point))
         self.gradient = self.problem.gradient(self.beta)
-        self._certificates += 1
-        if self._certificates >= self.settings.single_certificates and self._is_coarse():
-            self.columns.use_double()
         return self.look()
 
     def move(self) -> Move:
@@ -227,16 +208,3 @@ class WorkingSetDescent:
     def _sharpening(self) -> float:
         """What to multiply shares by: less where the kernel is so bad that rounds gain little."""
         return float(self.settings.sharpening ** (self._rounds // self.settings.patience))
-
-
-def rounding(problem: ReducedHullProblem, beta: FloatArray) -> float:
-    """About what rounding kernel entries to float32 does to the gap at ``beta``.
-
-    Infinite where the entries leave the range of float32.
-    """
-    single = np.finfo(np.float32)
-    largest = float((problem.columns.kernel.sizes**2).max())
-    if not single.tiny / single.eps < largest < single.max * single.eps:
-        return np.inf
-    spread = float(np.linalg.norm(beta)) / max(float(np.abs(beta).sum()), 1e-300)
-    return float(single.eps) / 2 * spread * problem.size(beta)
