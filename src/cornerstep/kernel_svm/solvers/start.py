@@ -1,15 +1,22 @@
-"""Where the fast solver of kernel SVMs starts: at the solution of a smaller problem, or at nothing.
+"""Where the default solver of kernel SVMs starts: at the solution of a smaller problem, or at 0.
 
-A problem with many examples starts from the solution on a share of them: it tells which examples
-will be support vectors, and their columns are most of what has to be computed.  Where hulls are
-slim (K is small) a share of the examples would have too few support vectors to tell: those grow.
+A solution on few examples tells which of all will be support vectors, and their columns are most of
+what has to be computed.
+
+1. Draw nested samples of each class, each a fifth of the next one, the last all examples.
+2. Solve the problem of the smallest one roughly, from a vertex
+   (:mod:`cornerstep.kernel_svm.solvers.working_set`).
+3. On the next sample, compute the gradient of that solution, and go to the vertex of the domain
+   that is best for it.  Solve that problem in the same way, and so on, up to all examples.
+
+Where hulls are slim (K is small) a sample would have too few support vectors to tell: they start at
+0 and grow.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -17,7 +24,7 @@ from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.kernel_svm.problem import ReducedHullProblem
 from cornerstep.kernel_svm.solvers.settings import WorkingSetSettings
 from cornerstep.kernel_svm.solvers.working_set import WorkingSetDescent
-from cornerstep.optimiser.loop import Look, Move, Stopping, run
+from cornerstep.optimiser.loop import Stopping, run
 from cornerstep.optimiser.result import Status
 
 
@@ -50,8 +57,8 @@ def starting_point(
     for share in shares[1:]:
         left = None if time_limit is None else max(time_limit - (time.perf_counter() - begun), 0.0)
         descent = WorkingSetDescent(level, beta, settings)
-        stopping = Stopping(0.0, settings.sample_gap, settings.sample_rounds, left)
-        outcome = run(_Uncertified(descent), stopping, interrupted=interrupted)
+        stopping = Stopping(0.0, settings.sample_gap, time_limit=left)
+        outcome = run(descent, stopping, interrupted=interrupted)
         wider = np.flatnonzero(order < share)
         finer = problem if share == 1.0 else problem.sample(wider)
         problem.columns.evaluations += level.columns.evaluations
@@ -77,26 +84,3 @@ def _lifted(
         most = min(float(finer.caps[finer.signs == sign].sum()) for sign in (1, -1))
         K = min(0.5 * growth * float(np.abs(beta).sum()), most)
     return finer.vertex(gradient, K)
-
-
-class _Uncertified:
-    """A descent whose certificate is its look: a start has nothing to prove."""
-
-    monotone = True
-    extra_columns: tuple[str, ...] = WorkingSetDescent.extra_columns
-
-    def __init__(self, descent: WorkingSetDescent) -> None:
-        self.descent = descent
-
-    @property
-    def point(self) -> Any:
-        return self.descent.point
-
-    def look(self) -> Look:
-        return self.descent.look()
-
-    def move(self) -> Move:
-        return self.descent.move()
-
-    def certify(self, point: Any) -> Look:
-        return self.descent.look()
