@@ -12,9 +12,10 @@ class WorkingSetSettings:
     "Measured" is each number set to a neutral value, for tol = 1e-3 (some 1e-5 and 1e-6), on 57 to
     65 problems of 300 to 15,000 examples: wdbc, a1a, ijcnn1, banana, image, german, ringnorm,
     splice, usps, reuters, covtype, random dense and sparse ones, and *smooth* (an rbf kernel whose
-    gamma is 50 times smaller than usual); C = 1 to 1000, nu = 0.02 to 0.6, K = 10 to 280.  *Columns* are kernel evaluations
-    / n.  *Work* is entries, steps and factorisations, each times what it costs.  A share is that of
-    the problems that need the number most; where it costs others something, that is said.
+    gamma is 50 times smaller than usual); C = 1 to 1000, nu = 0.02 to 0.6, K = 10 to 280.
+    *Columns* are kernel evaluations / n.  *Work* is entries, steps and factorisations, each times
+    what it costs.  A share is that of the problems that need the number most; where it costs others
+    something, that is said.
 
     Left out, since they did not pay: columns in float32 where not all fit in float64 (up to
     80 % more kernel evaluations and twice the time, with room for a sixth to all of what is
