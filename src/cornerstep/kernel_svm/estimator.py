@@ -84,7 +84,8 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, CertifiedEstimator):
     n_jobs : int, optional
         Pairs of classes trained at a time, each in a thread, with a cache of its own (and a kernel
         that is a function is called from there); results do not depend on it.  None means 1, -1
-        all cores.  With a callback, or verbose, it is one.
+        all cores.  With a callback, or verbose, it is one.  Kernel blocks and compiled sweeps run
+        at the same time, the rest in turn: it pays for large pairs with many features.
     random_state : int, RandomState or None
         For the smaller problem that 'auto' solves first.
     callback : function, optional
