@@ -20,7 +20,7 @@ from benchmarks.plots import evaluations
 from benchmarks.smo import smo
 from cornerstep.kernel_svm.columns import KernelColumns
 from cornerstep.learning.kernel_blocks import InnerProductKernel
-from cornerstep.optimiser.loop import Iterate
+from cornerstep.optimiser.loop import Iterate, Stopping
 
 #: The published K of Figure 3; those of Figure 1 stand for the published ones, which are not known.
 SETS = {
@@ -46,8 +46,8 @@ def _columns(problem: Problem, order: np.ndarray) -> KernelColumns:
 
 def _ours(method: str, limit: float) -> Solver:
     def prepare(problem: Problem) -> Run:
+        from cornerstep.kernel_svm import training
         from cornerstep.kernel_svm.problem import ReducedHullProblem
-        from cornerstep.kernel_svm.training import train
 
         order = np.argsort(-problem.y, kind="stable")
         signs = problem.y[order]
@@ -62,14 +62,15 @@ def _ours(method: str, limit: float) -> Solver:
                     beta[order] = iterate.x if method == "auto" else signs * iterate.x
                     recorder(iterate.iteration, iterate.seconds, Point(beta, columns.evaluations))
 
-            found = train(
-                task, method, tol=_CLOSE, max_iter=10**6, time_limit=limit, callback=callback,
+            how = training.Settings(
+                solver=method, stopping=Stopping(0.0, _CLOSE, 10**6, limit), callback=callback,
                 rng=np.random.default_rng(0),
             )  # fmt: skip
+            found = training.train(task, how)
             beta = np.empty(signs.size)
             beta[order] = found.beta
             last = Point(beta, found.evaluations)
-            return Answer(last, found.n_iter, found.status.value)
+            return Answer(last, found.proof.n_iter, found.proof.status.value)
 
         return solve
 

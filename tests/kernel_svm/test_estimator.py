@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
 import re
+import signal
+import threading
 import warnings
+from contextlib import contextmanager
 from types import SimpleNamespace
 
 import numpy as np
@@ -21,7 +25,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, NuSVC
 
 from cornerstep import ReducedHullSVC, Status
-from cornerstep.optimiser import loop
+from cornerstep.core.blas import blas_threads
+from cornerstep.kernel_svm import training
 
 METHODS = ("auto", "di-away", "di-pairwise")
 
@@ -315,14 +320,12 @@ def test_an_interrupt_keeps_a_certified_model(n, monkeypatch):
     X = rng.standard_normal((n, 6)) + y[:, None]
     best = ReducedHullSVC(0.5, tol=1e-6).fit(X, y).objective_
 
-    class Pressed:
-        def __enter__(self):
-            return lambda: True
+    @contextmanager
+    def pressed():  # as the first pair begins
+        asked = itertools.count()
+        yield lambda: next(asked) > 0
 
-        def __exit__(self, *error):
-            return False
-
-    monkeypatch.setattr(loop, "deferred_interrupt", Pressed)
+    monkeypatch.setattr(training, "deferred_interrupt", pressed)
     clf = ReducedHullSVC(0.5, tol=1e-6).fit(X, y)
     assert clf.status_ is Status.INTERRUPTED
     assert clf.objective_ - clf.gap_ <= best <= clf.objective_
@@ -340,21 +343,98 @@ def test_an_interrupt_keeps_a_certified_model(n, monkeypatch):
 
 
 def test_the_time_limit_is_for_all_pairs_together(monkeypatch):
-    from cornerstep.kernel_svm import estimator as reduced_hull
-
     now, left = [0.0], []
-    train = reduced_hull.train
+    train = training.train
 
-    def slow(*arguments, **options):
-        left.append(options["time_limit"])
+    def slow(problem, settings):
+        left.append(settings.stopping.time_limit)
         now[0] += 30.0
-        return train(*arguments, **options)
+        return train(problem, settings)
 
-    monkeypatch.setattr(reduced_hull, "train", slow)
-    monkeypatch.setattr(reduced_hull, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+    monkeypatch.setattr(training, "train", slow)
+    monkeypatch.setattr(training, "time", SimpleNamespace(perf_counter=lambda: now[0]))
     X, y = load_iris(return_X_y=True)
     ReducedHullSVC(0.5, time_limit=50.0).fit(X, y)
     assert left == [50.0, 20.0, 0.0]
+
+
+def three_clouds(n=150):
+    rng = np.random.default_rng(0)
+    y = np.arange(n) % 3
+    return rng.standard_normal((n, 4)) + y[:, None], y
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"nu": 0.4},
+        {"C": 10.0, "tol": 1e-6},
+        {"C": 1.0, "kernel": "linear"},
+        {"C": 1.0, "kernel": rbf_kernel},
+        {"nu": 0.3, "solver": "di-away", "tol": 1e-2},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("sparse", [False, True])
+def test_pairs_trained_in_threads_are_the_same(options, sparse):
+    X, y = three_clouds()
+    X = sp.csr_array(X) if sparse else X
+    before, alone = blas_threads(), ReducedHullSVC(random_state=0, **options).fit(X, y)
+    for n_jobs in (2, -1):
+        clf = ReducedHullSVC(random_state=0, n_jobs=n_jobs, **options).fit(X, y)
+        assert np.array_equal(clf.dual_coef_, alone.dual_coef_)
+        assert np.array_equal(clf.intercept_, alone.intercept_)
+        assert [m[:5] for m in clf.machines_] == [m[:5] for m in alone.machines_]
+        assert clf.n_kernel_evaluations_ == alone.n_kernel_evaluations_
+    assert blas_threads() == before
+
+
+def test_pairs_are_trained_in_threads_unless_somebody_watches():
+    X, y = three_clouds()
+    main, seen = threading.main_thread(), set()
+
+    def kernel(A, B):
+        seen.add(threading.current_thread())
+        return rbf_kernel(A, B)
+
+    ReducedHullSVC(kernel=kernel, n_jobs=2).fit(X, y)
+    assert main not in seen
+    assert seen
+    for watch in ({"callback": lambda iterate: None}, {"verbose": 1}):
+        seen.clear()
+        ReducedHullSVC(kernel=kernel, n_jobs=2, **watch).fit(X, y)
+        assert seen == {main}
+
+
+def test_limits_and_failures_are_the_same_in_threads():
+    X, y = three_clouds()
+    clf = ReducedHullSVC(0.4, tol=1e-8, time_limit=0, n_jobs=3).fit(X, y)
+    assert {machine.status for machine in clf.machines_} == {Status.TIME_LIMIT}
+    X[y == 2] = X[y == 1]
+    said = []
+    for n_jobs in (1, 3):
+        with pytest.raises(ValueError, match="touch") as error:
+            ReducedHullSVC(0.4, n_jobs=n_jobs).fit(X, y)
+        said.append(str(error.value))
+    assert said[0] == said[1]
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_ctrl_c_ends_all_pairs(n_jobs):
+    X, y = three_clouds(300)
+    best = ReducedHullSVC(0.4, gamma=1.0, tol=1e-6).fit(X, y)
+    calls = itertools.count()
+
+    def kernel(A, B):
+        if next(calls) == 12:
+            signal.raise_signal(signal.SIGINT)
+        return rbf_kernel(A, B, gamma=1.0)
+
+    with pytest.warns(ConvergenceWarning, match="interrupted"):
+        clf = ReducedHullSVC(0.4, kernel=kernel, tol=1e-6, n_jobs=n_jobs).fit(X, y)
+    assert clf.status_ is Status.INTERRUPTED
+    for ended, right in zip(clf.machines_, best.machines_, strict=True):
+        assert ended.bound <= right.objective <= ended.objective * (1 + 1e-6)
 
 
 def test_random_state_makes_fits_repeatable():
@@ -489,6 +569,7 @@ BAD = {
     "max_iter": ({"max_iter": -2}, "max_iter must be an integer >= 0, or -1, got -2"),
     "time_limit": ({"time_limit": -2}, "time_limit must be seconds >= 0 or None, got -2"),
     "cache_size": ({"cache_size": 0}, "cache_size must be a positive number, got 0"),
+    "n_jobs": ({"n_jobs": 0}, "n_jobs must be None or an integer other than 0, got 0"),
     "class_weight": ({"class_weight": {0: -1.0}}, "class_weight must be numbers >= 0"),
     "no weight": ({"class_weight": {0: 0.0}}, "sample_weight times class_weight must be positive"),
 }

@@ -6,9 +6,11 @@ import cvxpy as cp
 import numpy as np
 from sklearn.metrics.pairwise import rbf_kernel
 
+from cornerstep.kernel_svm import training
 from cornerstep.kernel_svm.columns import KernelColumns
 from cornerstep.kernel_svm.problem import ReducedHullProblem
 from cornerstep.learning.kernel_blocks import PrecomputedKernel
+from cornerstep.optimiser.loop import Stopping
 
 
 def draw(n=60, positive=0.4, seed=0, gap=1.0, d=3):
@@ -42,3 +44,13 @@ def optimum(matrix, signs, caps, K=None, C=None):
     tight = {"tol_gap_abs": 1e-11, "tol_gap_rel": 1e-11, "tol_feas": 1e-11}
     task.solve(solver=cp.CLARABEL, **tight)
     return task.value, a.value
+
+
+def train(task, solver="auto", *, seed=0, tol=1e-3, max_iter=10_000, start=None, callback=None):
+    """A machine trained to a relative gap of ``tol``."""
+    stopping = Stopping(0.0, tol, max_iter)
+    rng = np.random.default_rng(seed)
+    settings = training.Settings(
+        solver=solver, stopping=stopping, rng=rng, start=start, callback=callback
+    )
+    return training.train(task, settings)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from cornerstep.core.types import FloatArray, IntArray
-from cornerstep.learning.kernel_blocks import Block, Kernel, Precision
+from cornerstep.learning.kernel_blocks import Block, Kernel
 
 _BATCH_BYTES = 2**25  # columns computed at a time
 
@@ -24,8 +24,6 @@ class KernelColumns:
     kernel : Kernel
     limit : int
         Bytes that kept columns may take; with less than a column's worth none is kept.
-    precision : float32 or float64
-        Of what is kept.  :meth:`exact_product` is in float64 always.
 
     Attributes
     ----------
@@ -37,42 +35,29 @@ class KernelColumns:
         Where the column of each example is kept, -1 if it is not.
     """
 
-    def __init__(self, kernel: Kernel, limit: int, precision: Precision = np.float64) -> None:
+    def __init__(self, kernel: Kernel, limit: int) -> None:
         self.kernel = kernel
         self.n = kernel.n
         self.limit = int(limit)
         self.evaluations = 0
-        self._start(precision)
-
-    def _start(self, precision: Precision) -> None:
-        self.precision = precision
-        column = self.n * np.dtype(precision).itemsize
-        self.room = min(self.limit // column, self.n)
-        self._store = np.empty((self.room, self.n), dtype=precision)
+        self.room = min(self.limit // (8 * self.n), self.n)
+        self._store = np.empty((self.room, self.n))
         self.slots = np.full(self.n, -1)
         self._owners = np.full(self.room, -1)  # whose column a slot keeps
         self._stamps = np.zeros(self.room, dtype=np.int64)  # when it was last used
         self._clock = 0
         self.kept = 0
 
-    def use_single(self) -> None:
-        """Keep float32 columns from now on, twice as many."""
-        self._start(np.float32)
-
-    def use_double(self) -> None:
-        """Keep float64 columns from now on."""
-        self._start(np.float64)
-
     def take(self, examples: IntArray) -> KernelColumns:
-        """Float64 columns of the kernel matrix of some of the examples, none of them kept yet."""
+        """Columns of the kernel matrix of some of the examples, none of them kept yet."""
         return KernelColumns(self.kernel.take(examples), self.limit)
 
-    def _evaluate(self, rows: IntArray, columns: IntArray | None, precision: Precision) -> Block:
+    def _evaluate(self, rows: IntArray, columns: IntArray | None = None) -> Block:
         self.evaluations += rows.size * (self.n if columns is None else columns.size)
-        return self.kernel.block(rows, columns, precision)
+        return self.kernel.block(rows, columns, np.float64)
 
     def submatrix(self, examples: IntArray) -> FloatArray:
-        """``K[examples, examples]`` in float64; entries of kept columns are not computed again."""
+        """``K[examples, examples]``; entries of kept columns are not computed again."""
         from cornerstep.kernel_svm.compiled.sweeps import gather
 
         slots = self.slots[examples]
@@ -80,7 +65,7 @@ class KernelColumns:
         gather(self._store, slots, examples, out)
         new = (slots < 0).nonzero()[0]
         if new.size:
-            fresh = self._evaluate(examples[new], examples[new], self.precision)
+            fresh = self._evaluate(examples[new], examples[new])
             out[new] = out[:, new].T
             out[new[:, None], new] = fresh
         return out
@@ -97,7 +82,6 @@ class KernelColumns:
     ) -> Iterator[tuple[Block, IntArray, Block]]:
         """The columns in parts: rows of a store, which of them, and their values."""
         self._clock += 1
-        values = values.astype(self.precision)
         slots = self.slots[examples]
         kept, new = (slots >= 0).nonzero()[0], (slots < 0).nonzero()[0]
         self._stamps[slots[kept]] = self._clock
@@ -123,15 +107,15 @@ class KernelColumns:
         """
         kept = np.flatnonzero(self.slots >= 0)
         if not self.kernel.dear or examples.size * kept.size < self.n:
-            return self._evaluate(examples, None, self.precision)
+            return self._evaluate(examples)
         rest = np.flatnonzero(self.slots < 0)
-        out = np.empty((examples.size, self.n), dtype=self.precision)
-        out[:, rest] = self._evaluate(examples, rest, self.precision)
+        out = np.empty((examples.size, self.n))
+        out[:, rest] = self._evaluate(examples, rest)
         out[:, kept] = self._store[np.ix_(self.slots[kept], examples)].T
         return out
 
     def _batches(self, count: int) -> Iterator[slice]:
-        step = max(1, _BATCH_BYTES // (self.n * np.dtype(self.precision).itemsize))
+        step = max(1, _BATCH_BYTES // (8 * self.n))
         if self.kernel.dear:
             step = min(step, max(64, self.n // 16))  # more of the later ones is known by symmetry
         return (slice(start, min(start + step, count)) for start in range(0, count, step))
@@ -154,22 +138,13 @@ class KernelColumns:
         self._owners[old], self.slots[chosen], self._stamps[old] = chosen, old, self._clock
 
     def exact_product(self, examples: IntArray, values: FloatArray) -> FloatArray:
-        """``K[:, examples] values`` in float64, from the data or from kept float64 columns.
+        """``K[:, examples] values``, summed exactly but for a last rounding.
 
-        Sums are exact but for a last rounding: what is off is due to entries and products.
+        What is off is due to entries and products.
         """
         from cornerstep.kernel_svm.compiled.sweeps import accumulate_exactly
 
         out, lost = np.zeros(self.n), np.zeros(self.n)
-        double = self.precision is np.float64
-        for store, slots, some in (self._read if double else self._fresh)(examples, values):
+        for store, slots, some in self._read(examples, values):
             accumulate_exactly(store, slots, some, out, lost)
         return out + lost
-
-    def _fresh(
-        self, examples: IntArray, values: FloatArray
-    ) -> Iterator[tuple[Block, IntArray, Block]]:
-        """The same as :meth:`_read`, in float64 whatever is kept."""
-        for batch in self._batches(examples.size):
-            block = self._evaluate(examples[batch], None, np.float64)
-            yield block, np.arange(block.shape[0]), values[batch]

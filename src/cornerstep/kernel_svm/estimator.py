@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-import time
 import warnings
+from functools import partial
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,18 +16,17 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from cornerstep.core.blas import blas_threads
 from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.kernel_svm.pairs import (
     KernelParameters,
-    Pair,
     nu_value,
     one_against_one,
     pairs_of,
     pose,
 )
 from cornerstep.kernel_svm.parameters import check_parameters
-from cornerstep.kernel_svm.problem import Machine
-from cornerstep.kernel_svm.training import Training, require_apart, train
+from cornerstep.kernel_svm.training import Settings, TrainedPair, train_pairs
 from cornerstep.learning.certificates import Certificate
 from cornerstep.learning.claims import Recomputed
 from cornerstep.learning.display import MarginsDisplay
@@ -37,19 +36,10 @@ from cornerstep.learning.kernel_blocks import centre, centred
 from cornerstep.learning.kernel_functions import Kernel, gamma_value
 from cornerstep.learning.specs import Schema
 from cornerstep.learning.targets import classes_and_labels, example_weights
-from cornerstep.optimiser.loop import Callback
-from cornerstep.optimiser.result import Status
+from cornerstep.optimiser.loop import Callback, Stopping
 
 _TOTAL = 1 + 1e-12  # K may exceed the weight of a class by rounding
 _SCORED = 2**22  # kernel values held at a time in prediction
-
-
-class _Trained(NamedTuple):
-    """A machine of two classes and how it was trained."""
-
-    pair: Pair
-    machine: Machine
-    training: Training
 
 
 class ReducedHullSVC(MarginsDisplay, ClassifierMixin, CertifiedEstimator):
@@ -86,11 +76,16 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, CertifiedEstimator):
     time_limit : float, optional
         Seconds.
     cache_size : float, default=1000
-        Megabytes that kept kernel columns may take.
+        Megabytes that kept kernel columns of a pair of classes may take.
     class_weight : dict or 'balanced', optional
         Multiplies the weights of the examples.
     warm_start : bool, default=False
         Start from the solution of the last fit, if examples and labels are as many and the same.
+    n_jobs : int, optional
+        Pairs of classes trained at a time, each in a thread, with a cache of its own (and a kernel
+        that is a function is called from there); results do not depend on it.  None means 1, -1
+        all cores.  With a callback, or verbose, it is one.  Kernel blocks and compiled sweeps run
+        at the same time, the rest in turn: it pays for large pairs with many features.
     random_state : int, RandomState or None
         For the smaller problem that 'auto' solves first.
     callback : function, optional
@@ -126,10 +121,12 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, CertifiedEstimator):
         Entries of the kernel matrix computed in training, all pairs together.
     n_features_in_, feature_names_in_
 
-    Notes ----- More than two classes are trained one against one, and ``C_``, ``nu_``, ``K_`` and
-    ``margin_`` are then arrays with an entry for each pair, in the order of ``machines_``.  Ctrl-C
-    ends training: the pairs that are left stay at their starting points, with the gaps and the
-    status to show for it.
+    Notes
+    -----
+    More than two classes are trained one against one, and ``C_``, ``nu_``, ``K_`` and ``margin_``
+    are then arrays with an entry for each pair, in the order of ``machines_``.  Ctrl-C ends
+    training: the pairs that are left stay at their starting points, with the gaps and the status to
+    show for it.
 
     Examples
     --------
@@ -161,6 +158,7 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, CertifiedEstimator):
         cache_size: float = 1000,
         class_weight: Any = None,
         warm_start: bool = False,
+        n_jobs: int | None = None,
         random_state: Any = None,
         callback: Callback | None = None,
         verbose: int = 0,
@@ -180,6 +178,7 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, CertifiedEstimator):
         self.cache_size = cache_size
         self.class_weight = class_weight
         self.warm_start = warm_start
+        self.n_jobs = n_jobs
         self.random_state = random_state
         self.callback = callback
         self.verbose = verbose
@@ -233,19 +232,19 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, CertifiedEstimator):
         self
         """
         with whole_fit(self):
-            self._fit(X, y, sample_weight)
+            untrained = self._fit(X, y, sample_weight)
         self.warn_if_short()
-        ended = [machine for machine in self.machines_ if machine.status is Status.INTERRUPTED]
-        if len(ended) > 1:
+        if untrained:
             warnings.warn(
-                f"ReducedHullSVC was interrupted: {len(ended) - 1} of {len(self.machines_)} pairs "
+                f"ReducedHullSVC was interrupted: {untrained} of {len(self.machines_)} pairs "
                 "of classes were not trained and are at their starting points, see machines_",
                 ConvergenceWarning,
                 stacklevel=2,
             )
         return self
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> int:
+        """Fit; how many pairs of classes an interrupt left untrained."""
         self.check_parameters()
         X, y = validate_data(
             self, X, y, accept_sparse=self._accept_sparse(), dtype=[np.float64, np.float32],
@@ -257,7 +256,9 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, CertifiedEstimator):
         weights = example_weights(X, labels, self.classes_, sample_weight, self.class_weight)
         self._check_feasible(labels, weights)
         self._kernel_fit = self._kernel_parameters(X)
-        self._read_off(X, labels, self._train(X, labels, weights))
+        trained = self._train(X, labels, weights)
+        self._read_off(X, labels, trained)
+        return sum(not each.is_trained for each in trained)
 
     def _accept_sparse(self) -> str | bool:
         return False if self.kernel == "precomputed" else "csr"
@@ -294,7 +295,7 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, CertifiedEstimator):
         gamma = 1.0 if plain else gamma_value(self.gamma, X)
         return KernelParameters(self.kernel, gamma, self.degree, self.coef0)
 
-    def _train(self, X: Any, labels: IntArray, weights: FloatArray) -> list[_Trained]:
+    def _train(self, X: Any, labels: IntArray, weights: FloatArray) -> list[TrainedPair]:
         """A machine for each pair of classes."""
         from joblib import hash as digest
 
@@ -303,51 +304,47 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, CertifiedEstimator):
         starts = kept[1] if kept is not None and kept[0] == signature else None
         rng = check_random_state(self.random_state)
         size = {"nu": self.nu, "K": self.K, "C": None if self.C is None else float(self.C)}
-        trained: list[_Trained] = []
-        begun = time.perf_counter()
-        for k, classes in enumerate(pairs_of(self.classes_.size)):
-            limit = int(self.cache_size * 1e6)
-            pair = pose(X, labels, weights, classes, self._kernel_fit, size, limit)
-            if trained and trained[-1].training.status is Status.INTERRUPTED:
-                training = self._untrained(pair)
-            else:
-                training = train(
-                    pair.problem,
-                    self.solver,
-                    tol=float(self.tol),
-                    atol=float(self.atol),
-                    max_iter=sys.maxsize if self.max_iter == -1 else int(self.max_iter),
-                    time_limit=self._seconds_left(begun),
-                    start=None if starts is None else starts[k],
-                    rng=np.random.default_rng(rng.randint(np.iinfo(np.int32).max)),
-                    callback=self.callback,
-                    verbose=self.verbose,
-                )
-            require_apart(pair.problem, training)
-            machine = pair.problem.machine(training.beta, training.gradient)
-            trained.append(_Trained(pair, machine, training))
+        threads, limit = blas_threads(), int(self.cache_size * 1e6)
+        max_iter = sys.maxsize if self.max_iter == -1 else int(self.max_iter)
+        stopping = Stopping(float(self.atol), float(self.tol), max_iter, self.time_limit)
+        pairs = pairs_of(self.classes_.size)
+        posed = [
+            partial(pose, X, labels, weights, classes, self._kernel_fit, size, limit, threads)
+            for classes in pairs
+        ]
+        settings = [
+            Settings(
+                solver=self.solver,
+                stopping=stopping,
+                rng=np.random.default_rng(rng.randint(np.iinfo(np.int32).max)),
+                callback=self.callback,
+                verbose=self.verbose,
+                title=f"ReducedHullSVC, {self.solver}",
+                start=None if starts is None else starts[k],
+            )
+            for k in range(len(pairs))
+        ]
+        trained = train_pairs(posed, settings, self._jobs(len(pairs)))
         self._state = (signature, [each.training.beta for each in trained])
         return trained
 
-    def _untrained(self, pair: Pair) -> Training:
-        """The starting point and its gap, for pairs that an interrupt left no time for."""
-        start = train(pair.problem, tol=float(self.tol), max_iter=0, start=pair.problem.start())
-        return start._replace(status=Status.INTERRUPTED)
+    def _jobs(self, pairs: int) -> int:
+        """Pairs to train at a time: one where somebody watches."""
+        from joblib import effective_n_jobs
 
-    def _seconds_left(self, begun: float) -> float | None:
-        if self.time_limit is None:
-            return None
-        return max(float(self.time_limit) - (time.perf_counter() - begun), 0.0)
+        if self.n_jobs is None or self.callback is not None or self.verbose:
+            return 1
+        return min(int(effective_n_jobs(self.n_jobs)), pairs)
 
-    def _read_off(self, X: Any, labels: IntArray, trained: list[_Trained]) -> None:
+    def _read_off(self, X: Any, labels: IntArray, trained: list[TrainedPair]) -> None:
         n, m = labels.size, self.classes_.size
         coefficients, intercepts = np.zeros((len(trained), n)), []
-        for row, (pair, machine, _) in zip(coefficients, trained, strict=True):
-            row[pair.examples] = machine.coefficients
+        for row, (examples, middle, machine, *_) in zip(coefficients, trained, strict=True):
+            row[examples] = machine.coefficients
             moved = 0.0
-            if pair.middle is not None:
+            if middle is not None:
                 used = np.flatnonzero(row)
-                moved = float(row[used] @ centred(X[used], pair.middle) @ pair.middle)
+                moved = float(row[used] @ centred(X[used], middle) @ middle)
             intercepts.append(machine.intercept - moved)
         support = np.flatnonzero(coefficients.any(axis=0))
         support = support[np.argsort(labels[support], kind="stable")]

@@ -13,6 +13,7 @@ from cornerstep.learning.specs import (
     Float,
     Integer,
     Labels,
+    Maybe,
     Number,
     OneOrEach,
     Proof,
@@ -21,7 +22,7 @@ from cornerstep.learning.specs import (
 )
 
 SCHEMA = Schema(
-    {"tol": Number(0), "atol": Number(0)},
+    {"tol": Number(0), "atol": Number(0), "n_jobs": Maybe(Integer(None))},
     {
         "_kernel_fit": KERNEL, "n_features_in_": Count("d"),
         "classes_": Labels(p=lambda m: m * (m - 1) // 2, r=lambda m: m - 1),

@@ -69,6 +69,7 @@ def pose(
     kernel: KernelParameters,
     size: dict[str, float | None],
     limit: int,
+    threads: int | None = None,
 ) -> Pair:
     """The problem of two classes.
 
@@ -83,6 +84,8 @@ def pose(
         nu, K and C as given, at least two of them None.
     limit : int
         Bytes that kept columns may take.
+    threads : int, optional
+        That share large blocks of the kernel matrix; None for as many as BLAS may use.
     """
     first, second = classes
     positive, negative = (np.flatnonzero((labels == c) & (weights > 0)) for c in classes)
@@ -95,6 +98,8 @@ def pose(
     if K is not None:
         K = min(float(K), *(float(caps[signs == sign].sum()) for sign in (1, -1)))
     values, middle = _kernel(X, examples, kernel)
+    if threads is not None and isinstance(values, InnerProductKernel):
+        values.threads = threads
     problem = ReducedHullProblem(KernelColumns(values, limit), signs, caps, K=K, C=size["C"])
     return Pair(first, second, examples, problem, middle)
 

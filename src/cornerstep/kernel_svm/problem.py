@@ -241,7 +241,7 @@ class ReducedHullProblem:
             raise ValueError(f"C must be larger for weights like these, got {self.C!r}")
 
     def gradient(self, beta: FloatArray) -> FloatArray:
-        """``Kb + p`` in float64 throughout."""
+        """``Kb + p``, its sums exact."""
         support = beta.nonzero()[0]
         return self.columns.exact_product(support, beta[support]) + self.linear
 
@@ -310,11 +310,6 @@ class ReducedHullProblem:
             margin=2.0 / norm if norm > 0 else np.inf,
         )
 
-    def size(self, beta: FloatArray) -> float:
-        """``(sum of |b_i| s_i)²``, the most that b'Kb can be: rounding is a share of it."""
-        size = float(np.abs(beta) @ self.columns.kernel.sizes)
-        return size * size
-
 
 def _common(caps: FloatArray) -> float | FloatArray:
     """One number if all caps are equal."""
@@ -329,7 +324,7 @@ class SignedKernel:
         self.shape = (problem.n, problem.n)
 
     def times(self, x: FloatArray) -> FloatArray:
-        """``Q x`` in float64 throughout."""
+        """``Q x``, its sums exact."""
         support = x.nonzero()[0]
         product = self.columns.exact_product(support, self.signs[support] * x[support])
         return self.signs * product

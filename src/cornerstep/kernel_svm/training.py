@@ -1,103 +1,188 @@
-"""Training of one kernel machine: the problem, a method of the optimiser or the working sets."""
+"""Training of kernel machines: one, by a method of the optimiser or the working sets; and pairs."""
 
 from __future__ import annotations
 
+import threading
 import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from cornerstep.core.blas import one_blas_thread
-from cornerstep.core.types import FloatArray
+from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.domains import CappedSimplex
-from cornerstep.kernel_svm.problem import ReducedHullProblem
+from cornerstep.kernel_svm.pairs import Pair
+from cornerstep.kernel_svm.problem import Machine, ReducedHullProblem
 from cornerstep.kernel_svm.solvers.plain import KernelWalk, walk
 from cornerstep.kernel_svm.solvers.start import starting_point
 from cornerstep.kernel_svm.solvers.working_set import WorkingSetDescent
-from cornerstep.learning.certificates import MachineProof
-from cornerstep.optimiser.loop import Callback, Stopping, run
-from cornerstep.optimiser.result import Status, Trace
+from cornerstep.learning import training as shared
+from cornerstep.learning.training import proof_of
+from cornerstep.optimiser.loop import Stopping, deferred_interrupt, run
+from cornerstep.optimiser.result import Status
 
 SOLVERS = ("auto", "di-away", "di-pairwise", "di-away-schedule", "di-pairwise-schedule")
 
+_POLL = 0.1  # seconds between two looks for Ctrl-C, which some systems do not show to who waits
 
-class Training(NamedTuple):
-    """A signed dual point, its gradient, and its certificate."""
+
+@dataclass(frozen=True, kw_only=True)
+class Settings(shared.Settings):
+    """How to train one machine.
+
+    Attributes
+    ----------
+    interrupted : function, optional
+        Whether to end, from a caller that handles Ctrl-C itself.
+    """
+
+    interrupted: Callable[[], bool] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training(shared.Training):
+    """A trained machine.
+
+    Attributes
+    ----------
+    beta, gradient : arrays of shape (n,)
+        The signed dual point, and ``h = Kb + p`` there.
+    evaluations : int
+        Entries of the kernel matrix computed.
+    """
 
     beta: FloatArray
     gradient: FloatArray
-    objective: float
-    gap: float
-    status: Status
-    n_iter: int
     evaluations: int
-    trace: Trace
-
-    @property
-    def proof(self) -> MachineProof:
-        """What is proven of the machine."""
-        bound = self.objective - self.gap
-        return MachineProof(self.objective, bound, self.gap, self.status, self.n_iter, self.trace)
 
 
-def train(
-    problem: ReducedHullProblem,
-    solver_name: str = "auto",
-    *,
-    tol: float = 1e-3,
-    atol: float = 0.0,
-    max_iter: int = 10_000,
-    time_limit: float | None = None,
-    start: FloatArray | None = None,
-    rng: np.random.Generator | None = None,
-    callback: Callback | None = None,
-    verbose: int = 0,
-) -> Training:
-    """Solve ``problem`` to a relative gap of ``tol`` by one of ``SOLVERS``.
+def train(problem: ReducedHullProblem, settings: Settings) -> Training:
+    """Solve ``problem`` by one of ``SOLVERS``.
 
-    Raises a ValueError if the numbers leave the range of float64.
-
-    Parameters
-    ----------
-    problem : ReducedHullProblem
-    solver_name : str
-    tol, atol, max_iter, time_limit, callback, verbose
-        As for :func:`cornerstep.minimize`, with tol relative to the value.  What a callback sees
-        is a, or the signed variables b of 'auto'.
-    start : array of shape (n,), optional
-        Signed variables near which to start: a feasible point close to them is taken.
-    rng : numpy Generator, optional
+    ``settings.start`` are signed variables near which to start: a feasible point close to them is
+    taken.  What a callback sees is a, or the signed variables b of 'auto'.  Raises a ValueError if
+    the numbers leave the range of float64.
     """
     problem.check_range()
     begun = time.perf_counter()
-    if start is not None:
-        start = _feasible(problem, start)
+    stopping = settings.stopping
+    start = None if settings.start is None else _feasible(problem, settings.start)
     stopped = False
     with one_blas_thread():
         solver: WorkingSetDescent | KernelWalk
-        if solver_name != "auto":
-            solver = walk(problem, solver_name, start)
+        if settings.solver != "auto":
+            solver = walk(problem, settings.solver, start)
         else:
             if start is None:
-                rng = rng or np.random.default_rng()
-                start, stopped = starting_point(problem, rng, tol, time_limit)
-            solver = WorkingSetDescent(problem, start, tol)
-        left = None if time_limit is None else max(time_limit - (time.perf_counter() - begun), 0.0)
+                start, stopped = starting_point(
+                    problem, settings.rng, stopping.time_limit, settings.interrupted
+                )
+            solver = WorkingSetDescent(problem, start)
+        stopping = replace(stopping, max_iter=0) if stopped else stopping
+        if stopping.time_limit is not None:
+            spent = time.perf_counter() - begun
+            stopping = replace(stopping, time_limit=max(stopping.time_limit - spent, 0.0))
         outcome = run(
-            solver, Stopping(atol, tol, 0 if stopped else max_iter, left),
-            callback=callback, verbose=verbose, title=f"ReducedHullSVC, {solver_name}",
+            solver, stopping, callback=settings.callback, verbose=settings.verbose,
+            title=settings.title, interrupted=settings.interrupted,
         )  # fmt: skip
-    status = Status.INTERRUPTED if stopped else outcome.status
+    proof = proof_of(outcome)
     return Training(
-        solver.beta, solver.gradient, outcome.look.value, outcome.look.gap,
-        status, outcome.n_iter, problem.columns.evaluations, outcome.trace,
-    )  # fmt: skip
+        proof=proof._replace(status=Status.INTERRUPTED) if stopped else proof,
+        beta=solver.beta,
+        gradient=solver.gradient,
+        evaluations=problem.columns.evaluations,
+    )
+
+
+class TrainedPair(NamedTuple):
+    """A machine of two classes and how it was trained; the kernel columns of the pair are gone."""
+
+    examples: IntArray
+    middle: FloatArray | None
+    machine: Machine
+    training: Training
+    is_trained: bool
+
+
+def train_pairs(
+    posed: Sequence[Callable[[], Pair]], settings: Sequence[Settings], n_jobs: int = 1
+) -> list[TrainedPair]:
+    """Train a machine for each pair of classes, some at a time.
+
+    The time limit is one for all, as is Ctrl-C: pairs that are left stay at their starting points.
+    If several fail, the error is that of the first of them, as without threads.
+
+    Parameters
+    ----------
+    posed : sequence of functions
+        Each poses a pair: only those in training have columns.
+    settings : sequence of Settings
+        One for each pair.
+    n_jobs : int
+        Threads.
+    """
+    begun = time.perf_counter()
+    ended = threading.Event()
+    failed: list[int] = []
+
+    def train_pair(k: int) -> TrainedPair:
+        def is_cancelled() -> bool:
+            return any(other < k for other in failed)
+
+        def is_over() -> bool:
+            return ended.is_set() or pressed() or is_cancelled()
+
+        if is_cancelled():
+            raise CancelledError
+        try:
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+                pair, trains = posed[k](), not is_over()
+                own = replace(settings[k], interrupted=is_over)
+                if own.stopping.time_limit is not None:
+                    left = max(own.stopping.time_limit - (time.perf_counter() - begun), 0.0)
+                    own = replace(own, stopping=replace(own.stopping, time_limit=left))
+                found = train(pair.problem, own) if trains else _untrained(pair.problem, own)
+                if found.proof.status is Status.INTERRUPTED:
+                    ended.set()
+                require_apart(pair.problem, found)
+                machine = pair.problem.machine(found.beta, found.gradient)
+        except BaseException:
+            failed.append(k)
+            raise
+        return TrainedPair(pair.examples, pair.middle, machine, found, trains)
+
+    with deferred_interrupt() as pressed:
+        if n_jobs == 1:
+            return [train_pair(k) for k in range(len(posed))]
+        with one_blas_thread(), ThreadPoolExecutor(n_jobs) as pool:
+            futures = [pool.submit(train_pair, k) for k in range(len(posed))]
+            left = set(futures)
+            while left:
+                try:
+                    left = wait(left, _POLL).not_done
+                except KeyboardInterrupt:  # once more, or handled by others
+                    ended.set()
+        return [future.result() for future in futures]
+
+
+def _untrained(problem: ReducedHullProblem, settings: Settings) -> Training:
+    """The starting point and its gap, for pairs that an interrupt left no time for."""
+    stopping = Stopping(0.0, settings.stopping.rtol, 0)
+    found = train(
+        problem,
+        Settings(solver="auto", stopping=stopping, rng=settings.rng, start=problem.start()),
+    )
+    return replace(found, proof=found.proof._replace(status=Status.INTERRUPTED))
 
 
 def require_apart(problem: ReducedHullProblem, training: Training) -> None:
     """Complain if the minimum is 0 as far as float64 can tell: the reduced hulls touch."""
-    value, status = training.objective, training.status
-    is_zero = value == 0 if status is Status.SOLVED else value <= training.gap
+    value, status = training.proof.objective, training.proof.status
+    is_zero = value == 0 if status is Status.SOLVED else value <= training.proof.gap
     final = status in (Status.SOLVED, Status.PRECISION_LIMIT, Status.NO_PROGRESS)
     if problem.C is None and final and is_zero:
         raise ValueError(

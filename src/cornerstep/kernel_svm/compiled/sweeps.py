@@ -34,8 +34,8 @@ def gather(store, slots, columns, out):
 
 @njit(nogil=True)
 def accumulate(store, slots, values, out):
-    """``out += sum_a values[a] store[slots[a]]``, summed tile by tile in the store's precision."""
-    part = np.empty(_TILE, store.dtype)
+    """``out += sum_a values[a] store[slots[a]]``, summed tile by tile."""
+    part = np.empty(_TILE)
     for start in range(0, out.size, _TILE):
         stop = min(start + _TILE, out.size)
         part[:] = 0

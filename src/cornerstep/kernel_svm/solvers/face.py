@@ -1,7 +1,23 @@
 """A small kernel SVM problem solved well: two-coordinate descent, then Newton steps on faces.
 
-``min 1/2 b'Kb + <p, b>`` over ``lower <= b <= upper`` with one or two fixed sums, for the few
-coordinates of a working set, all of whose kernel entries are at hand.
+*Problem.*  ``min 1/2 b'Kb + <p, b>`` *subject to* ``lower <= b <= upper`` with the sums of the
+coordinates before ``split`` and of those from it on as they are.  These are the few coordinates of
+a working set: all of their matrix K is at hand.
+
+*Input*: K, b, its gradient ``h = Kb + p``, the bounds.  *Output*: b and h, changed in place.
+
+*Algorithm.*
+
+1. **Two-coordinate steps** [1]_, a few for each coordinate
+   (:func:`cornerstep.kernel_svm.compiled.sweeps.two_coordinate_descent`): b_i rises and b_j falls
+   by the exact step, for the pair that promises the largest decrease.  Stop if the largest
+   violation ``max h over b > lower  -  min h over b < upper`` is at most the tolerance.
+2. **A Newton step** to the minimum over the face of the free coordinates F: solve
+   ``(K_FF + damping) d = -h_F + sum multipliers``, with the sums of d given.  Coordinates that it
+   would push beyond a bound are put onto it, and the rest is solved for again, until all are
+   inside.  Then an exact line search.  The damping falls after whole steps and rises after short
+   ones.
+3. **Two-coordinate steps** again.  Back to 2 while it gains more than they do.
 
 References
 ----------
@@ -17,16 +33,9 @@ from scipy.linalg.lapack import dgesv, dpotrf, dpotrs
 
 from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.kernel_svm.compiled.sweeps import gather, two_coordinate_descent
+from cornerstep.kernel_svm.solvers.settings import WorkingSetSettings
 
-_BURST = 2  # two-coordinate steps, per coordinate of the working set, between Newton steps ...
-_FIRST_BURST = 5  # ... and before the first one
-_WORTH = 1.0  # another Newton step follows one that gained this many times what a burst does
-_NEWTON = 4  # Newton steps in a round, at most
-_FACE = 3000  # free coordinates that a Newton step may have
-DAMPING = (1e-3, 1e-15, 1.0)  # of Newton steps, relative to the diagonal: at first, least, most
-_HOPELESS = 1e9  # a matrix that takes more is not one of a kernel
-_EASE, _BRAKE = 0.1, 4.0  # the damping is multiplied by after whole steps, and after short ones
-_SHORT = 0.25  # a step this short was bent too much by the bounds
+_HOPELESS = 1e9  # damping, relative to the diagonal: a matrix that takes more is of no kernel
 
 
 class SmallProblem:
@@ -41,6 +50,7 @@ class SmallProblem:
         lower and upper.
     split : int
         Coordinates from it on have a sum of their own.
+    settings : WorkingSetSettings
     damping : float
         Of the next Newton step; it adapts.
     """
@@ -52,23 +62,27 @@ class SmallProblem:
         gradient: FloatArray,
         bounds: tuple[FloatArray, FloatArray],
         split: int,
+        settings: WorkingSetSettings,
         damping: float,
     ) -> None:
         self.K, self.beta, self.gradient = K, beta, gradient
         self.lower, self.upper = bounds
-        self.split, self.damping = split, damping
+        self.split, self.settings, self.damping = split, settings, damping
         self.size = beta.size
 
     def solve(self, tol: float, *, newton: bool) -> str:
         """Lower the violation of optimality to tol, or do a fair amount of work towards it."""
-        steps, _ = self._descend(tol, _FIRST_BURST * self.size)
-        if steps < _FIRST_BURST * self.size or not newton:
+        settings = self.settings
+        most = settings.first_steps * self.size
+        steps, _ = self._descend(tol, most)
+        if steps < most or not newton:
             return "two-coordinate"
-        for _ in range(_NEWTON):
+        most = settings.steps * self.size
+        for _ in range(settings.newton_steps):
             with np.errstate(over="ignore", invalid="ignore"):  # such steps are not taken
                 newton_gain = self._newton()
-            steps, gain = self._descend(tol, _BURST * self.size)
-            if steps < _BURST * self.size or newton_gain < _WORTH * gain:
+            steps, gain = self._descend(tol, most)
+            if steps < most or newton_gain < settings.newton_worth * gain:
                 break
         return "newton"
 
@@ -83,8 +97,9 @@ class SmallProblem:
         Coordinates that the minimum would push beyond a bound are put onto it, and the rest is
         solved for again, until all are inside.  That end is feasible, so any part of the way is.
         """
+        settings = self.settings
         free = np.flatnonzero((self.beta > self.lower) & (self.beta < self.upper))
-        if not 1 < free.size <= _FACE:
+        if not 1 < free.size <= settings.largest_face:
             return 0.0
         try:
             target = self._face_minimum(free)
@@ -94,13 +109,13 @@ class SmallProblem:
         image = change @ self.K
         slope, curvature = float(self.gradient @ change), float(image @ change)
         if not slope < 0:
-            self.damping = min(self.damping * _BRAKE, DAMPING[2])
+            self.damping = min(self.damping * settings.braking, settings.most_damping)
             return 0.0
         step = 1.0 if curvature <= -slope else -slope / curvature
         if step == 1.0:
-            self.damping = max(self.damping * _EASE, DAMPING[1])
-        elif step < _SHORT:
-            self.damping = min(self.damping * _BRAKE, DAMPING[2])
+            self.damping = max(self.damping * settings.easing, settings.least_damping)
+        elif step < settings.short_step:
+            self.damping = min(self.damping * settings.braking, settings.most_damping)
         if step == 1.0:
             self.beta[free] = target[free]  # bounds are reached exactly
         else:

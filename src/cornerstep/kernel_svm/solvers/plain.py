@@ -19,7 +19,7 @@ from cornerstep.core.types import FloatArray
 from cornerstep.core.vectors import dense
 from cornerstep.domains.base import has_oracle
 from cornerstep.kernel_svm.problem import ReducedHullProblem
-from cornerstep.kernel_svm.solvers.headway import Headway
+from cornerstep.kernel_svm.solvers.stagnation import Stagnation
 from cornerstep.learning.kernel_blocks import UNIT
 from cornerstep.optimiser.loop import Look, Move
 from cornerstep.optimiser.minimize import METHODS
@@ -50,7 +50,7 @@ class KernelWalk(FrankWolfeSolver):
             _require_schedule(problem, method, *ends)
         rule.begin(objective, problem.domain, x, np.random.default_rng())
         super().__init__(objective, rule, Exact(), objective.at(x))
-        self._headway, self._lost = Headway(), False
+        self._stagnation = Stagnation()
 
     @property
     def beta(self) -> FloatArray:
@@ -67,15 +67,15 @@ class KernelWalk(FrankWolfeSolver):
             return Look(self.position.value, math.nan)
         self._proposed()
         look = self.problem.look(self.beta, self.gradient, self._extra())
-        self._lost = self._lost or self._headway.is_lost(look)
+        self._stagnation.observe(look)
         return look
 
     def move(self) -> Move:
-        """A step, unless the run is lost: the loop then sees that it stands still.
+        """A step, unless the run stagnates: the loop then sees that it stands still.
 
         A schedule whose steps drown in rounding has none left.
         """
-        if self._lost:
+        if self._stagnation.found:
             self.monotone = True
             return Move(0.0, "none")
         before = self.position.x

@@ -1,67 +1,67 @@
-"""Where the fast solver of kernel SVMs starts: at the solution of a smaller problem, or at nothing.
+"""Where the default solver of kernel SVMs starts: at the solution of a smaller problem, or at 0.
 
-A problem with many examples starts from the solution on a share of them: it tells which examples
-will be support vectors, and their columns are most of what has to be computed.  Where hulls are
-slim (K is small) a share of the examples would have too few support vectors to tell: those grow.
+A solution on few examples tells which of all will be support vectors, and their columns are most of
+what has to be computed.
+
+1. Draw nested samples of each class, each a fifth of the next one, the last all examples.
+2. Solve the problem of the smallest one roughly, from a vertex
+   (:mod:`cornerstep.kernel_svm.solvers.working_set`).
+3. On the next sample, compute the gradient of that solution, and go to the vertex of the domain
+   that is best for it.  Solve that problem in the same way, and so on, up to all examples.
+
+Where hulls are slim (K is small) a sample would have too few support vectors to tell: they start at
+0 and grow.
 """
 
 from __future__ import annotations
 
 import time
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
 from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.kernel_svm.problem import ReducedHullProblem
-from cornerstep.kernel_svm.solvers.working_set import NOISE, SLIM, WorkingSetDescent, rounding
-from cornerstep.optimiser.loop import Look, Move, Stopping, run
+from cornerstep.kernel_svm.solvers.settings import WorkingSetSettings
+from cornerstep.kernel_svm.solvers.working_set import WorkingSetDescent
+from cornerstep.optimiser.loop import Stopping, run
 from cornerstep.optimiser.result import Status
-
-_SHRINK = 5  # a smaller problem has this many times fewer examples ...
-_SMALL = 100  # ... but at least so many, ...
-_COARSE = 0.1  # ... and is solved to this relative gap
-_GUESS = 0.1  # the value on all examples, at the least, as a share of what fewer examples suggest
 
 
 def starting_point(
     problem: ReducedHullProblem,
     rng: np.random.Generator,
-    tol: float,
     time_limit: float | None = None,
+    interrupted: Callable[[], bool] | None = None,
+    settings: WorkingSetSettings | None = None,
 ) -> tuple[FloatArray, bool]:
     """Signed variables to start from, and whether the user asked to stop on the way to them.
 
     From the solution on a random share of each class, if there are examples enough: the vertex that
-    is best for the gradient of that solution on all examples.  Columns of the problem become
-    float32 if not all fit in float64 and that is precise enough for ``tol``.  Slim hulls start at
-    0 and grow.
+    is best for the gradient of that solution on all examples.  Slim hulls start at 0 and grow.
     """
-    if problem.width < SLIM:
+    settings = settings or WorkingSetSettings()
+    if problem.width < settings.slim:
         return np.zeros(problem.n), False
     begun = time.perf_counter()
     order = np.empty(problem.n)
     for part in problem.classes:
         order[part] = rng.permutation(order[part].size) / order[part].size
-    shares, size = [1.0], problem.n / _SHRINK
-    while size >= _SMALL:
+    shares, size = [1.0], problem.n / settings.sample_factor
+    while size >= settings.least_sample:
         shares.insert(0, size / problem.n)
-        size /= _SHRINK
+        size /= settings.sample_factor
     examples = np.flatnonzero(order < shares[0])
     level = problem if len(shares) == 1 else problem.sample(examples)
     beta = level.start()
     for share in shares[1:]:
         left = None if time_limit is None else max(time_limit - (time.perf_counter() - begun), 0.0)
-        descent = WorkingSetDescent(level, beta, _COARSE)
-        outcome = run(_Uncertified(descent), Stopping(0.0, _COARSE, 1000, left))
+        descent = WorkingSetDescent(level, beta, settings)
+        stopping = Stopping(0.0, settings.sample_gap, time_limit=left)
+        outcome = run(descent, stopping, interrupted=interrupted)
         wider = np.flatnonzero(order < share)
         finer = problem if share == 1.0 else problem.sample(wider)
         problem.columns.evaluations += level.columns.evaluations
-        if share == 1.0 and 8 * problem.n**2 > problem.columns.limit:
-            growth = problem.n / level.n
-            noise = growth**1.5 * rounding(level, descent.beta)
-            if noise <= NOISE * tol * _GUESS * growth**2 * abs(outcome.look.value):
-                problem.columns.use_single()
         beta = _lifted(level, descent.beta, finer, np.searchsorted(wider, examples))
         level, examples = finer, wider
         if outcome.status is Status.INTERRUPTED:
@@ -84,26 +84,3 @@ def _lifted(
         most = min(float(finer.caps[finer.signs == sign].sum()) for sign in (1, -1))
         K = min(0.5 * growth * float(np.abs(beta).sum()), most)
     return finer.vertex(gradient, K)
-
-
-class _Uncertified:
-    """A descent whose certificate is its look: a start has nothing to prove."""
-
-    monotone = True
-    extra_columns: tuple[str, ...] = WorkingSetDescent.extra_columns
-
-    def __init__(self, descent: WorkingSetDescent) -> None:
-        self.descent = descent
-
-    @property
-    def point(self) -> Any:
-        return self.descent.point
-
-    def look(self) -> Look:
-        return self.descent.look()
-
-    def move(self) -> Move:
-        return self.descent.move()
-
-    def certify(self, point: Any) -> Look:
-        return self.descent.look()

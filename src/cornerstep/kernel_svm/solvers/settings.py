@@ -1,0 +1,171 @@
+"""The numbers of the working-set solver, with what each trades and how it was chosen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class WorkingSetSettings:
+    """Who joins a working set, how well it is solved, where a run starts and ends.
+
+    "Measured" is each number set to a neutral value, for tol = 1e-3 (some 1e-5 and 1e-6), on 57 to
+    65 problems of 300 to 15,000 examples: wdbc, a1a, ijcnn1, banana, image, german, ringnorm,
+    splice, usps, reuters, covtype, random dense and sparse ones, and *smooth* (an rbf kernel whose
+    gamma is 50 times smaller than usual); C = 1 to 1000, nu = 0.02 to 0.6, K = 10 to 280.
+    *Columns* are kernel evaluations / n.  *Work* is entries, steps and factorisations, each times
+    what it costs.  A share is that of the problems that need the number most; where it costs others
+    something, that is said.
+
+    Left out, since they did not pay: columns in float32 where not all fit in float64 (up to
+    80 % more kernel evaluations and twice the time, with room for a sixth to all of what is
+    needed), and runs on fewer examples that end without a certificate (the same work).
+    """
+
+    # -- who joins a working set ---------------------------------------------------------------
+
+    newcomers: int = 256
+    """Coordinates that may join a working set without a kept column, at most.  More save rounds,
+    and waste the columns of those that go back to a bound.  Matters from 16,384 examples on.
+    Measured without, on 40,000 of ijcnn1: 13 % more time for C = 100, 14 % less for C = 1; on
+    20,000 of a9a, 12 % less."""
+
+    least_newcomers: int = 16
+    """At least so many may join, ... Measured: with 2, 168 % more work on 300 random examples
+    (C = 1), 43 % on wdbc (C = 100), for up to 9 % fewer columns."""
+
+    examples_per_newcomer: int = 64
+    """... or one for so many examples, if that is more: few examples have few support vectors.
+    Measured: 16 newcomers whatever n is take 35 % more work on ijcnn1 (C = 1000); 256 take 3.7
+    times the columns on wdbc (C = 100)."""
+
+    newcomers_per_free: float = 0.1
+    """Or so many for each free coordinate, if that is more: large faces change by many at a time.
+    Measured: without, 67 % more work on german (C = 1000), 48 % on random examples (C = 100)."""
+
+    kept_violators: int = 256
+    """Violators with kept columns that may join, at least: they cost no column, but work.
+    Measured: with no more than newcomers, 31 % more columns on banana (K = 50), 14 % (C = 1000),
+    for less work on smooth and linear kernels; with all, 28 % more work on banana (C = 1000)."""
+
+    violation: float = 0.3
+    """Who joins violates optimality by at least this share of the most.  Measured: with 0, 75 %
+    more work on german (linear, C = 1000), 66 % on banana (K = 50)."""
+
+    largest: int = 4000
+    """Coordinates of a working set, at most: its matrix takes 8 bytes times their square."""
+
+    # -- how well it is solved -----------------------------------------------------------------
+
+    accuracy: float = 0.1
+    """Share of the largest violation that may be left in a working set.  Measured: 0.01 takes 94 %
+    more work on german (C = 1000), 60 % on a1a and covtype (C = 100)."""
+
+    slim_accuracy: float = 0.003
+    """The same for slim hulls: more work for each set, and fewer columns.  Measured: 0.1 takes 18 %
+    more columns on banana (K = 50), 5 % on ijcnn1 (K = 60), for a fifth less work on ijcnn1 and
+    a1a."""
+
+    patience: int = 20
+    """Rounds in which the largest violation must halve; if not, ..."""
+
+    sharpening: float = 0.1
+    """... this factor is put on ``violation`` and the accuracy: more join, and more is asked of
+    Newton steps.  Measured: without, 42 rounds instead of 34 on banana (smooth, C = 1000,
+    tol = 1e-6), 5 % more work on random examples (linear, C = 1); it is there for kernels that are
+    worse."""
+
+    first_steps: int = 5
+    """Two-coordinate steps, for each coordinate of the working set, before the first Newton step.
+    Measured: with 2, 43 % more time on covtype, 31 % on random examples (C = 100)."""
+
+    steps: int = 2
+    """The same, after each Newton step.  Not measured apart."""
+
+    newton_steps: int = 4
+    """Newton steps of a round, at most.  Measured: without any, several problems are not solved in
+    a minute (banana, K = 50; german, linear); with 1, 129 % more work (smooth, K = 10); with 16,
+    9 % more (smooth)."""
+
+    newton_worth: float = 1.0
+    """Another Newton step follows one that gained at least this many times what the two-coordinate
+    steps after it did.  Measured: without, 122 % more work on banana (K = 50), 15 % less on a
+    smooth kernel."""
+
+    largest_face: int = 3000
+    """Free coordinates that a Newton step may have: it costs a third of their cube."""
+
+    damping: float = 1e-3
+    """Of the first Newton step, as a share of the mean diagonal of the kernel matrix.  Measured:
+    1e-15 takes 4.5 times the work on german (linear), 40 % more on smooth kernels."""
+
+    least_damping: float = 1e-15
+    """Measured: with 0, 70 % more work (smooth, K = 10), 16 % on image (nu = 0.02)."""
+
+    most_damping: float = 1.0
+    """Measured: never reached; it keeps the damping from overflowing."""
+
+    easing: float = 0.1
+    """Factor on the damping after a whole Newton step.  Measured: with a fixed damping, 58 times
+    the work on banana (K = 50)."""
+
+    braking: float = 4.0
+    """Factor on the damping after a short Newton step, which the bounds have bent too much.
+    Measured: with 1, 4.5 times the time of all problems together."""
+
+    short_step: float = 0.25
+    """What is a short step.  Measured: with 0, 25 times the work on german (linear)."""
+
+    # -- slim hulls ----------------------------------------------------------------------------
+
+    slim: float = 125.0
+    """K in examples below which hulls are slim: they grow from nothing instead of starting from the
+    solution on fewer examples.  Measured, without: 87 % more columns on banana (K = 50), 38 % on
+    ringnorm, 36 % on usps (K = 100), for up to 70 % less time where columns are cheap."""
+
+    slim_newcomers: float = 0.03
+    """Coordinates that may join in a round, as a share of the support, ... Measured: with 0, 32 %
+    more work on ringnorm, 25 % on image and reuters."""
+
+    growth_newcomers: int = 2
+    """... but at least so many while hulls grow, ... Measured: with 8, 20 % more columns on banana,
+    10 % on image and wdbc, for half the work on wdbc and ringnorm."""
+
+    least_slim_newcomers: int = 8
+    """... and so many later, ... Measured: with 2, 87 % more work on random examples, 64 % on
+    wdbc."""
+
+    slim_support: float = 3.0
+    """... while the support is at most this many times 2K, the least possible.  Measured: with no
+    end, 159 % more work on a1a (K = 60); with 1, 58 % more columns on banana, 11 % on ijcnn1."""
+
+    fill: float = 0.75
+    """Share of its cap that a newcomer brings.  Measured: with 1, 7 % more columns on image, 6 % on
+    ijcnn1 (K = 60)."""
+
+    # -- the start on fewer examples -----------------------------------------------------------
+
+    sample_factor: int = 5
+    """A smaller problem has this many times fewer examples, ... Measured: 10 takes twice the work
+    on wdbc and german (linear); no smaller problem, 4 to 5 times on linear kernels and banana
+    (C = 100), for 4 % fewer columns in the mean."""
+
+    least_sample: int = 100
+    """... but at least so many, ... Measured: with 400, 4.7 times the work on german (linear),
+    twice on wdbc."""
+
+    sample_gap: float = 0.1
+    """... and is solved to this relative gap.  Measured: 1 takes up to 60 % more work (random,
+    linear) and 13 % more columns (banana); 0.01 up to 16 % more work."""
+
+    # -- the end -------------------------------------------------------------------------------
+
+    stagnation_window: int = 2000
+    """Looks; each window must lower the gap, ..."""
+
+    stagnation_gap: float = 0.1
+    """... by this share of itself, ..."""
+
+    stagnation_value: float = 0.01
+    """... or the value by this share of the gap, the most that is left to gain.  At this rate a run
+    takes 100,000 looks and more."""
