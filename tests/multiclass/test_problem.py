@@ -12,8 +12,9 @@ import scipy.sparse as sp
 from cornerstep import MulticlassSVC
 from cornerstep.losses import Loss, MaxHinge
 from cornerstep.multiclass.examples import Examples, KernelExamples
+from cornerstep.multiclass.parameters import PLAIN
 from cornerstep.multiclass.problem import MulticlassProblem
-from cornerstep.multiclass.solvers.batch import RULES, BatchDescent
+from cornerstep.multiclass.solvers.batch import BatchDescent
 from cornerstep.multiclass.solvers.block import BlockAscent
 from cornerstep.optimiser.loop import Stopping, run
 from support.multiclass_problems import (
@@ -66,7 +67,7 @@ def test_optimum_in_single_precision(kind, smoothing, data):
     model = draw(kind, smoothing).fit(data, solver="block", tol=1e-8)
     assert_brackets(model, least)
     assert model.objective_ == pytest.approx(least, rel=1e-7)
-    for solver in RULES:
+    for solver in PLAIN:
         model = draw(kind, smoothing).fit(data, solver=solver, tol=1e-3, max_iter=50)
         assert_brackets(model, least, slack=1e-6 * least)
 
@@ -250,7 +251,7 @@ def test_every_row_of_the_trace_brackets_the_optimum(solver, smoothing):
     assert (trace["value"] - least <= trace["gap"] + 1e-8).all()
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", PLAIN)
 @every_smoothing
 def test_dual_points_and_image_stay_together(rule, smoothing):
     problem = problem_of("weighted-top-k", smoothing, "gram")
@@ -329,7 +330,7 @@ def rounded(seed, shift, data):
     return data(X.astype(np.float32)), y
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", PLAIN)
 @pytest.mark.parametrize("smoothing", [0.0, 0.3])
 @pytest.mark.parametrize("data", [np.asarray, sp.csr_array])
 def test_dual_value_is_below_the_exact_one(rule, smoothing, data):
@@ -372,7 +373,7 @@ def test_rounding_never_makes_a_gap_too_small(seed, data):
     exact = MulticlassSVC(C=C, tol=1e-11, fit_intercept=False, random_state=0)
     best = exact.fit(X.astype(np.float64), y)
     assert best.relative_gap_ <= 1e-11
-    for solver in RULES:
+    for solver in PLAIN:
         model = MulticlassSVC(solver=solver, C=C, tol=1e-5, max_iter=40, fit_intercept=False)
         model.fit(X, y)
         assert model.bound_ <= best.objective_

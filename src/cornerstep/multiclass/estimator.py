@@ -61,6 +61,9 @@ class MulticlassSVC(MulticlassScores, MarginsDisplay, ClassifierMixin, Certified
         'block' (what 'auto' means, but for torch tensors and their like), 'envelope' (what it
         means for these) and 'fw-corrective', which need few passes over all examples, or the plain
         methods 'fw', 'fw-open-loop' and 'projected-gradient'.  'envelope' needs a linear kernel.
+    last_iterate : bool, default=False
+        Return the last iterate of a plain method, as it is published; else the one of them with
+        the smallest objective.
     tol, atol : float, default=1e-3 and 0
         Stop when ``gap_ <= max(atol, tol * |objective_|)``.
     max_iter : int, default=1000
@@ -149,6 +152,7 @@ class MulticlassSVC(MulticlassScores, MarginsDisplay, ClassifierMixin, Certified
         degree: int = 3,
         coef0: float = 0.0,
         solver: str = "auto",
+        last_iterate: bool = False,
         tol: float = 1e-3,
         atol: float = 0.0,
         max_iter: int = 1000,
@@ -174,6 +178,7 @@ class MulticlassSVC(MulticlassScores, MarginsDisplay, ClassifierMixin, Certified
         self.degree = degree
         self.coef0 = coef0
         self.solver = solver
+        self.last_iterate = last_iterate
         self.tol = tol
         self.atol = atol
         self.max_iter = max_iter
@@ -286,6 +291,7 @@ class MulticlassSVC(MulticlassScores, MarginsDisplay, ClassifierMixin, Certified
             title="MulticlassSVC",
             start=self._state,
             checkpoint=self.checkpoint,
+            last_iterate=self.last_iterate,
             keeps_state=self.warm_start,
         )
 

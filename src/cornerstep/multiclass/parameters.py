@@ -16,7 +16,8 @@ from cornerstep.multiclass.distributed.partitions import SpreadProblem
 from cornerstep.multiclass.losses import Loss, make_loss
 from cornerstep.multiclass.problem import MulticlassProblem
 
-SOLVERS = ("auto", "block", "envelope", "fw-corrective", "fw", "fw-open-loop", "projected-gradient")
+PLAIN = ("fw", "fw-open-loop", "projected-gradient")
+SOLVERS = ("auto", "block", "envelope", "fw-corrective", *PLAIN)
 
 
 class Posed(NamedTuple):
@@ -53,6 +54,11 @@ def check_parameters(model: Any) -> None:
         raise ValueError(f"solver must be one of {', '.join(SOLVERS)}, got {model.solver!r}")
     if model.solver == "envelope" and model.kernel != "linear":
         raise ValueError(f"solver='envelope' needs kernel='linear', got {model.kernel!r}")
+    if model.last_iterate and model.solver not in PLAIN:
+        raise ValueError(
+            f"last_iterate must be False unless solver is one of {', '.join(PLAIN)}, got "
+            f"solver={model.solver!r}"
+        )
     if not callable(model.kernel) and model.kernel not in KERNELS:
         raise ValueError(
             f"kernel must be one of {', '.join(KERNELS)} or a function, got {model.kernel!r}"

@@ -29,11 +29,14 @@ class Settings(training.Settings):
     ----------
     checkpoint : path, optional
         Where the solver's state is kept, and gone on from.
+    last_iterate : bool
+        Return the last iterate of a plain method, not the best.
     keeps_state : bool
         Whether somebody may start from this training; needs all rows in memory.
     """
 
     checkpoint: Any = None
+    last_iterate: bool = False
     keeps_state: bool = False
 
 
@@ -81,6 +84,7 @@ def train(problem: Problem, settings: Settings) -> Training:
                 callback=_both(keeper, settings.callback),
                 verbose=settings.verbose,
                 title=f"{settings.title}, {name}",
+                last_iterate=settings.last_iterate,
             )
         if keeper is not None:
             keeper.write()

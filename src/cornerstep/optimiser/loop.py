@@ -150,12 +150,14 @@ def run(
     verbose: int = 0,
     title: str = "",
     interrupted: Callable[[], bool] | None = None,
+    last_iterate: bool = False,
 ) -> Outcome:
     """Run ``solver`` until it is certified or a limit is hit; leave it at the point to return.
 
     Ctrl-C is a reason to end, unless the caller handles it: then ``interrupted`` says so.
     The first look must be finite (a :class:`ValueError` says so); a later move onto values that are
-    not finite is refused and ends the run at the point before it.
+    not finite is refused and ends the run at the point before it.  The point to return is the best,
+    or with ``last_iterate`` the last.
     """
     start = time.perf_counter()
     trace = Trace(solver.extra_columns)
@@ -194,7 +196,7 @@ def run(
                     target = stopping.target(look.value)
                     certified = look.is_final(target)
                     ending = Status.SOLVED if look.gap <= target else Status.PRECISION_LIMIT
-                if solver.monotone or look.value < best[0]:
+                if solver.monotone or last_iterate or look.value < best[0]:
                     best = (look.value, solver.point)
                 seconds = time.perf_counter() - start
                 gap = look.gap if look.certified else math.nan

@@ -41,7 +41,6 @@ from cornerstep.multiclass.solvers.passes import DualState, LocalRows, Rows, row
 from cornerstep.optimiser.loop import Look, Move
 
 _EXACT = Rounding()
-RULES = ("fw", "fw-open-loop", "projected-gradient")
 
 
 def rescaled_state(
@@ -72,7 +71,7 @@ class BatchDescent:
     problem : MulticlassProblem or Rows
         The problem, or who holds its rows.
     rule : str
-        One of ``RULES``.
+        One of the plain methods: ``parameters.PLAIN``.
     state : DualState, optional
         Where to start; schedules go on from its steps.
     """
