@@ -263,6 +263,11 @@ def test_extragradient_says_what_it_cannot_do():
         StructuredSVC(ChainModel(), solver="extragradient", geometry="euclidean").fit(*chains())
 
 
+def test_extragradient_does_not_debug_what_only_kernels_soften():
+    with pytest.raises(ValueError, match="with debug=False, chains"):
+        StructuredSVC(ChainModel(), solver="extragradient", debug=True).fit(*chains())
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_sum_product_equals_brute_force(seed):
     X, Y = chains(n=4, seed=seed)

@@ -27,7 +27,7 @@ from cornerstep.core.rounding import norm
 from cornerstep.core.types import FloatArray
 from cornerstep.core.vectors import SparseVector, Vector
 from cornerstep.optimiser.pieces import Pieces
-from cornerstep.structured.models.base import StructuredModel, as_vector
+from cornerstep.structured.models.base import StructuredModel, as_vector, items
 from cornerstep.structured.proofs import bound_error, never
 
 _CHUNK = 64  # examples that a worker decodes at a time, however many workers there are
@@ -259,6 +259,24 @@ class ModelExamples:
             ]
         )
 
+    @property
+    def blocks_of(self) -> Any:
+        """What a dual point in labelings belongs to."""
+        return "planes", self.Y
+
+    @property
+    def images_of(self) -> Any:
+        """What a dual point in joint features belongs to."""
+        return self.size, self.X, self.Y
+
+    def require_soft(self, geometry: str) -> None:
+        """Complain if :meth:`prox` has nothing to ask the model."""
+        if not hasattr(self.model, "part_scores"):
+            raise ValueError(
+                "solver='extragradient' needs a model that can soften its decoding (matchings and, "
+                f"with debug=False, chains and multi-class), got {self.model!r}"
+            )
+
     def prox(
         self, geometry: str, stages: Sequence[tuple[FloatArray, float, float]]
     ) -> tuple[FloatArray, float]:
@@ -318,6 +336,32 @@ class ModelExamples:
             for vector, sign in ((truth, 1.0), (feature, -1.0)):
                 add(total, vector, sign)
                 add(late, vector, sign * t)
+
+
+def pose_examples(
+    model: Any, X: Any, y: Any, *, n_jobs: int | None = None, debug: bool = False
+) -> Any:
+    """The examples of a prepared model, checked: compiled ones for chains."""
+    if hasattr(model, "encode_chains") and not debug:
+        from cornerstep.structured.solvers.chains import ChainExamples
+
+        return ChainExamples(model.encode_chains(X, y), model.size, n_workers(n_jobs))
+    model.check(X, y)
+    return ModelExamples(model, items(X), items(y), n_workers(n_jobs), debug)
+
+
+def n_workers(n_jobs: int | None) -> int:
+    """How many workers ``n_jobs`` asks for."""
+    from joblib import effective_n_jobs
+
+    return int(effective_n_jobs(1 if n_jobs is None else n_jobs))
+
+
+class StructuredProblem(NamedTuple):
+    """``min over w of P(w)``: examples (of any kind) and lambda."""
+
+    examples: Any
+    lam: float
 
 
 class Blocks:

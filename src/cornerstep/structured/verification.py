@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,12 +18,12 @@ from cornerstep.core.rounding import norm
 from cornerstep.core.types import FloatArray
 from cornerstep.learning.certificates import Certificate
 from cornerstep.learning.claims import CLOSE, Recomputed
-from cornerstep.optimiser.loop import Iterate, Stopping, run
+from cornerstep.optimiser.loop import Iterate, Stopping
 from cornerstep.optimiser.result import Status
 from cornerstep.structured.models.base import StructuredModel, items
-from cornerstep.structured.problem import ModelExamples
+from cornerstep.structured.problem import ModelExamples, StructuredProblem, pose_examples
 from cornerstep.structured.proofs import value_error
-from cornerstep.structured.training import make_solver
+from cornerstep.structured.training import Settings, train
 
 _MAX_ITER = 100_000  # passes that the search for a bound may take
 _PATIENCE = 1_000  # passes without a better one after which it is given up
@@ -107,16 +108,17 @@ def _bound(
     if claimed <= 0.0:
         return 0.0, "no objective is negative"
     slack = CLOSE * abs(claimed) + rounding
-    own = copy.copy(clf)
-    own.lam_, own.random_state, own.debug = lam, copy.deepcopy(clf.random_state), False
-    quick = copy.copy(own)
-    quick.solver, quick.cache_passes, quick.check_every = "bcfw-auto", 5, 1
-    quick.sampling, quick.averaging, quick.cache_size = "permuted", False, 50
+    asked = copy.copy(clf)
+    asked.random_state = copy.deepcopy(clf.random_state)
+    quick = replace(
+        asked.settings(), solver="bcfw-auto", cache_passes=5, check_every=1, sampling="permuted",
+        averaging=False, cache_size=50,
+    )  # fmt: skip
+    runs = [(quick, _QUICK)] if clf.radius is None else []
     found = -np.inf
-    for run_of, max_iter in ((quick, _QUICK), (own, _MAX_ITER)):
-        if run_of is quick and clf.radius is not None:
-            continue
-        value, bound = _searched(run_of, model, X, Y, claimed, slack, max_iter)
+    for settings, max_iter in [*runs, (asked.settings(), _MAX_ITER)]:
+        problem = StructuredProblem(pose_examples(model, X, Y, n_jobs=clf.n_jobs), lam)
+        value, bound = _searched(problem, settings, claimed, slack, max_iter)
         found = max(found, bound)
         if found >= claimed - slack or value < claimed - slack:
             return found, "a dual point found by a run from zero"
@@ -127,7 +129,7 @@ def _bound(
 
 
 def _searched(
-    clf: Any, model: Any, X: Any, Y: Any, claimed: float, slack: float, max_iter: int
+    problem: StructuredProblem, settings: Settings, claimed: float, slack: float, max_iter: int
 ) -> tuple[float, float]:
     """Value and bound of a run that ends when it has decided about the claimed one."""
     best, since = -np.inf, 0
@@ -138,6 +140,9 @@ def _searched(
         best, since = (bound, 0) if bound > best else (best, since + 1)
         return bound >= claimed - 0.5 * slack or look.value < claimed - slack or since >= _PATIENCE
 
-    solver = make_solver(clf, clf._examples(model, X, Y))
-    look = run(solver, Stopping(0.0, 0.0, max_iter), callback=decided).look
-    return look.value, look.value - look.gap
+    settings = replace(
+        settings, stopping=Stopping(0.0, 0.0, max_iter), callback=decided, verbose=0,
+        keep_state=False,
+    )  # fmt: skip
+    proof = train(problem, settings).proof
+    return proof.objective, proof.bound

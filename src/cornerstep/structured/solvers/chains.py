@@ -116,6 +116,24 @@ class ChainExamples:
         """The structured hinge of every example."""
         return self.answers(w)[1]
 
+    @property
+    def blocks_of(self) -> Any:
+        """What a dual point in labelings belongs to."""
+        ptr, truth, costs, shape = (self.chains[k] for k in (0, 4, 5, 6))
+        return "chains", ptr, truth, costs, shape[1:]
+
+    @property
+    def images_of(self) -> Any:
+        """What a dual point in joint features belongs to."""
+        return self.size, self.chains
+
+    def require_soft(self, geometry: str) -> None:
+        """Complain if :meth:`prox` cannot do this."""
+        if self.chains[6][3] and geometry == "euclidean":
+            raise ValueError(
+                "geometry must be 'entropic' for chains with transitions, got 'euclidean'"
+            )
+
     def prox(
         self, geometry: str, stages: Sequence[tuple[FloatArray, float, float]]
     ) -> tuple[FloatArray, float]:
