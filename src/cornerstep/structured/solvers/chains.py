@@ -17,7 +17,7 @@ from cornerstep.optimiser.pieces import Pieces
 from cornerstep.structured.compiled import chain as kernels
 from cornerstep.structured.compiled import chain_planes
 from cornerstep.structured.compiled import sweeps as steps
-from cornerstep.structured.models.chain import Chains
+from cornerstep.structured.compiled.records import Chains, Planes, State
 from cornerstep.structured.problem import Blocks, Corners
 from cornerstep.structured.proofs import never
 
@@ -42,26 +42,27 @@ class ChainExamples:
     """
 
     def __init__(self, chains: Chains, size: int, n_jobs: int = 1) -> None:
-        self.chains = tuple(chains)
+        self.chains = chains
         self.n = chains.n
         self.size = size
         self.nodes = int(chains.ptr[-1])
-        self.n_labels = chains.shape[1]
+        self.n_labels = chains.shape.n_labels
         self.n_jobs = n_jobs
         self.oracle_calls = 0
         self.interrupted = never
-        ptr, indptr, indices, values = self.chains[:4]
         # roundings of a score
-        self.longest = int(np.diff(indptr).max()) + 2 * int(np.diff(ptr).max()) + 64
+        self.longest = int(np.diff(chains.indptr).max()) + 2 * int(np.diff(chains.ptr).max()) + 64
         self.n_sums = 2 * self.nodes  # what the entries of an image are sums of
         self.inexact = 0.0  # Viterbi's algorithm is exact but for rounding
         self.outside = gamma(2**16)  # marginals are quotients of sums of exponentials
-        self._sums = np.bincount(indices, np.abs(values), chains.shape[0]) / self.n
+        self._sums = (
+            np.bincount(chains.indices, np.abs(chains.values), chains.shape.n_features) / self.n
+        )
         self._pieces = Pieces()
 
     def terms(self, w: FloatArray) -> float:
         """What ``sum_k |phi_k w_k|`` is at most, on average over the chains."""
-        n_features, m, biases, transitions = self.chains[6]
+        n_features, m, biases, transitions = self.chains.shape
         size = np.abs(w)
         total = float(self._sums @ size[: n_features * m].reshape(n_features, m).max(axis=1))
         if biases:
@@ -119,8 +120,8 @@ class ChainExamples:
     @property
     def blocks_of(self) -> Any:
         """What a dual point in labelings belongs to."""
-        ptr, truth, costs, shape = (self.chains[k] for k in (0, 4, 5, 6))
-        return "chains", ptr, truth, costs, shape[1:]
+        chains = self.chains
+        return "chains", chains.ptr, chains.truth, chains.costs, chains.shape[1:]
 
     @property
     def images_of(self) -> Any:
@@ -129,7 +130,7 @@ class ChainExamples:
 
     def require_soft(self, geometry: str) -> None:
         """Complain if :meth:`prox` cannot do this."""
-        if self.chains[6][3] and geometry == "euclidean":
+        if self.chains.shape.transitions and geometry == "euclidean":
             raise ValueError(
                 "geometry must be 'entropic' for chains with transitions, got 'euclidean'"
             )
@@ -139,13 +140,12 @@ class ChainExamples:
     ) -> tuple[FloatArray, float]:
         """``sum_i psi_i`` and ``sum_i L_i`` of the marginals: as for any model, by sum-product."""
         self.oracle_calls += self.n
-        linked = bool(self.chains[6][3])
-        pairs = np.zeros((self.n if linked else 0, self.n_labels, self.n_labels))
+        pairs = np.zeros((self.n * self.chains.shape.transitions, self.n_labels, self.n_labels))
         expected = np.empty(self.n)
         if geometry == "euclidean":
             marginals = self._projected(stages)
-            wrong = 1.0 - marginals[np.arange(self.nodes), self.chains[4]]
-            expected = np.array([self.chains[5] @ wrong])
+            wrong = 1.0 - marginals[np.arange(self.nodes), self.chains.truth]
+            expected = np.array([self.chains.costs @ wrong])
         else:
             w = np.sum([scale * stage for stage, scale, _ in stages], axis=0)
             temperature = sum(stage[2] for stage in stages)
@@ -166,8 +166,8 @@ class ChainExamples:
         for w, scale, temperature in stages:
             scores = np.empty((self.nodes, self.n_labels))
             kernels.all_scores(self.chains, w, scores)
-            step = scale * scores + temperature * self.chains[5][:, None]
-            step[nodes, self.chains[4]] -= temperature * self.chains[5]
+            step = scale * scores + temperature * self.chains.costs[:, None]
+            step[nodes, self.chains.truth] -= temperature * self.chains.costs
             z = simplex_rows(z + step)
         return z
 
@@ -176,15 +176,15 @@ class ChainExamples:
         ptr, indptr, indices, values, _, _, shape = self.chains
         lengths = np.diff(ptr)
         if geometry == "euclidean":
-            return float(values @ values) / self.n + 2.0 * shape[2], float(lengths.mean()) / 2
+            return float(values @ values) / self.n + 2.0 * shape.biases, float(lengths.mean()) / 2
         rows = (np.abs(values), indices, indptr)
-        nodes = sp.csr_array(rows, shape=(self.nodes, shape[0]))
+        nodes = sp.csr_array(rows, shape=(self.nodes, shape.n_features))
         ones = (np.ones(self.nodes), np.arange(self.nodes), ptr)
         sums = sp.csr_array(ones, shape=(self.n, self.nodes)) @ nodes
         # marginals differ by weights that sum to 0, so half the diameter of all phi(y) counts; and
         # |phi(y)|² is largest if all labels agree and no entries cancel
         largest = np.asarray(sums.multiply(sums).sum(axis=1)).ravel()
-        largest += 2.0 * shape[2] + shape[3] * (lengths - 1.0) ** 2
+        largest += 2.0 * shape.biases + shape.transitions * (lengths - 1.0) ** 2
         acute = values.size == 0 or values.min() >= 0 or self.nodes == self.n
         factor = 0.5 if acute else 1.0
         return factor * float(largest.mean()), float(lengths.mean()) * np.log(self.n_labels)
@@ -214,8 +214,8 @@ class ChainBlocks(Blocks):
 
     def __init__(self, examples: ChainExamples, lam: float, keep: int) -> None:
         super().__init__(examples, lam, keep)
-        n, truth = examples.n, examples.chains[4]
-        self.planes = (truth.copy(), np.ones((n, 1)), np.zeros((n, 1)), np.ones(n, np.int64))
+        n, truth = examples.n, examples.chains.truth
+        self.planes = Planes(truth.copy(), np.ones((n, 1)), np.zeros((n, 1)), np.ones(n, np.int64))
         self._buffer = np.zeros(examples.size)
         self._grow(_ROOM)
 
@@ -226,22 +226,22 @@ class ChainBlocks(Blocks):
         while len(order):
             done = steps.sweep(
                 order, _CODES[rule], remembered, self.keep, self.examples.chains,
-                self.lam, (self.w, self.v, self.numbers), self.planes, self.gaps, self._buffer,
+                self.lam, State(self.w, self.v, self.numbers), self.planes, self.gaps, self._buffer,
             )  # fmt: skip
             order = order[done:]
             if len(order):
-                self._grow(2 * self.planes[1].shape[1])
+                self._grow(2 * self.planes.weights.shape[1])
 
     def _grow(self, room: int) -> None:
         """Give every block room for so many planes."""
         labels, weights, losses, counts = self.planes
-        ptr, old = self.examples.chains[0], weights.shape[1]
+        ptr, old = self.examples.chains.ptr, weights.shape[1]
         more = room - old
         wider = np.zeros(room * ptr[-1], labels.dtype)
         # block i has the labels from room * ptr[i] on: all that it has moves up as one
         wider[np.arange(labels.size) + np.repeat(more * ptr[:-1], old * np.diff(ptr))] = labels
         weights, losses = (np.pad(table, ((0, 0), (0, more))) for table in (weights, losses))
-        self.planes = (wider, weights, losses, counts)
+        self.planes = Planes(wider, weights, losses, counts)
 
     def rebuild(self) -> None:
         n = self.examples.n
@@ -252,11 +252,11 @@ class ChainBlocks(Blocks):
         self._steps = 0
 
     def _n_terms(self) -> int:
-        return self.examples.nodes * (1 + int(self.planes[3].max()))
+        return self.examples.nodes * (1 + int(self.planes.counts.max()))
 
-    def state(self) -> tuple[Any, ...]:
-        return tuple(part.copy() for part in self.planes)
+    def state(self) -> Planes:
+        return Planes(*(part.copy() for part in self.planes))
 
-    def restore(self, state: tuple[Any, ...]) -> None:
-        self.planes = tuple(part.copy() for part in state)
+    def restore(self, state: Planes) -> None:
+        self.planes = Planes(*(part.copy() for part in state))
         self.rebuild()
