@@ -21,7 +21,14 @@ from cornerstep.learning.specs import Schema
 from cornerstep.optimiser.loop import Callback, Stopping
 from cornerstep.structured.models.chain import ChainModel
 from cornerstep.structured.parameters import check_parameters
-from cornerstep.structured.problem import StructuredProblem, n_workers, pose_examples
+from cornerstep.structured.problem import (
+    StructuredProblem,
+    example_weights,
+    lam_of,
+    n_workers,
+    pose_examples,
+    weighed,
+)
 
 _CHUNK = 256  # examples that a worker decodes at a time
 
@@ -30,7 +37,9 @@ class StructuredSVC(CertifiedEstimator):
     """``min over w of  lambda/2 |w|² + 1/n sum_i max_y (L_i(y) - w'psi_i(y))``, with a certificate.
 
     ``psi_i(y) = phi(x_i, y_i) - phi(x_i, y)`` and ``lambda = 1/(C n)``.  After ``fit`` the optimum
-    is known to lie between ``bound_`` and ``objective_``.
+    is known to lie between ``bound_`` and ``objective_``.  Where examples have weights, the mean
+    over them is the weighted one and n the sum of the weights: an example of weight 2 is as good as
+    two, one of weight 0 as none.
 
     Parameters
     ----------
@@ -38,7 +47,7 @@ class StructuredSVC(CertifiedEstimator):
         What labelings look like, what they cost and how to find the best one; see
         :mod:`cornerstep.structured`.  It is copied, not changed.
     C : float, default=1
-        ``lambda = 1/(C n)``.
+        ``lambda = 1/(C n)``, n the sum of the weights of the examples.
     lam : float, optional
         lambda itself; takes the place of C.
     solver : str, default='bcfw'
@@ -219,7 +228,13 @@ class StructuredSVC(CertifiedEstimator):
         X, y, _ = table.chains()
         return X, y
 
-    def fit(self, X: Any, y: Any, validation: tuple[Any, Any] | None = None) -> StructuredSVC:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        validation: tuple[Any, Any] | None = None,
+    ) -> StructuredSVC:
         """Train on examples X with labelings y.
 
         Parameters
@@ -228,6 +243,8 @@ class StructuredSVC(CertifiedEstimator):
             With Dask bags of examples and labelings, in the same partitions, solver='fw' has the
             workers decode; all examples come by here once, for the model to prepare itself.
         y : sequence of labelings
+        sample_weight : array of shape (n,), optional
+            What each example weighs, 0 or more.
         validation : (X, y), optional
             Data that the models on the way are scored on, for ``trace_``.
 
@@ -238,27 +255,30 @@ class StructuredSVC(CertifiedEstimator):
         self.check_parameters()
         if y is None:
             raise ValueError("StructuredSVC requires y to be passed, but the target y is None")
-        bags = (X, y)
+        bags = None
         if is_dask(X):
             from cornerstep.data.dask import computed
+            from cornerstep.structured.dask_examples import Bags
 
             if self.solver != "fw" or self.warm_start:
                 raise ValueError(
                     "solver must be 'fw' and warm_start False for Dask bags, got "
                     f"{self.solver!r} and {self.warm_start!r}"
                 )
-            X, y = computed(X, y)
+            bags, (sample_weight,) = Bags(X, y), computed(sample_weight)
+            X, y = bags.X, bags.y
         n = _count(X)
         if n == 0 or n != _count(y):
             raise ValueError(
                 f"X and y must be as many, at least one, got {n} examples and {_count(y)} labelings"
             )
+        weights = example_weights(sample_weight, n)
         with whole_fit(self):
-            self._train(X, y, bags, validation)
+            self._train(X, y, weights, bags, validation)
         self.warn_if_short()
         return self
 
-    def _train(self, X: Any, y: Any, bags: tuple[Any, Any], validation: Any) -> None:
+    def _train(self, X: Any, y: Any, weights: FloatArray, bags: Any, validation: Any) -> None:
         from cornerstep.structured.training import train
 
         score = None
@@ -267,19 +287,20 @@ class StructuredSVC(CertifiedEstimator):
             _same_count(Z, z)
             score = lambda w: self._score(Z, z, w)  # noqa: E731
         settings = self.settings(score=score, start=self._state)
-        model, n = copy.copy(self.model), _count(X)
-        model.prepare(X, y)
+        self.lam_ = lam_of(self.C, self.lam, weights)
+        X, y, kept = weighed(X, y, weights)
+        model = copy.copy(self.model)
+        model.prepare_weighted(X, y, kept)
         self.model_ = model
         if hasattr(model, "n_features_"):
             self.n_features_in_ = model.n_features_
-        self.lam_ = 1.0 / (self.C * n) if self.lam is None else float(self.lam)
-        if is_dask(bags[0]):
+        pose = partial(pose_examples, model, n_jobs=self.n_jobs, debug=self.debug)
+        if bags is None:
+            examples = pose(X, y, kept)
+        else:
             from cornerstep.structured.dask_examples import SpreadExamples
 
-            pose = partial(pose_examples, model, n_jobs=self.n_jobs, debug=self.debug)
-            examples: Any = SpreadExamples(*bags, n, model.size, pose)
-        else:
-            examples = pose_examples(model, X, y, n_jobs=self.n_jobs, debug=self.debug)
+            examples = SpreadExamples(bags, model.size, weights / weights.max(), pose)
         trained = train(StructuredProblem(examples, self.lam_), settings)
         self.coef_ = trained.weights
         self.n_oracle_calls_ = trained.oracle_calls

@@ -202,18 +202,18 @@ def scatter(chains, i, labels, amount, w):
 
 
 @allocating(nogil=True)
-def scatter_all(chains, labels, amount, w):
-    """``w += amount * sum_i (phi(x_i, y_i) - phi(x_i, labels_i))``; the sum of their losses."""
+def scatter_all(chains, labels, w):
+    """``w += sum_i weight_i (phi(x_i, y_i) - phi(x_i, labels_i))``; that sum of their losses."""
     ptr, truth, costs = chains.ptr, chains.truth, chains.costs
     total = 0.0
     for i in range(ptr.shape[0] - 1):
         chosen = labels[ptr[i] : ptr[i + 1]]
         here = truth[ptr[i] : ptr[i + 1]]
         lost = loss(here, chosen, costs[ptr[i] : ptr[i + 1]])
-        total += lost
+        total += chains.weights[i] * lost
         if lost > 0.0 or not same(here, chosen):
-            scatter(chains, i, here, amount, w)
-            scatter(chains, i, chosen, -amount, w)
+            scatter(chains, i, here, chains.weights[i], w)
+            scatter(chains, i, chosen, -chains.weights[i], w)
     return total
 
 
@@ -238,10 +238,10 @@ def same(one, other):
 
 @allocating(nogil=True)
 def subgradient_sweep(order, chains, lam, total, late, numbers):
-    """``total += psi_i(y*)`` at ``w = total / (lam t)``, for the chains in order.
+    """``total += c_i psi_i(y*)`` at ``w = total / (lam t)``, for the chains in order.
 
-    ``numbers = (t, sum of L)``; ``late`` makes the average: ``sum over steps of total`` is
-    ``t total - late``.
+    ``c_i`` is the chain's weight over the mean weight.  ``numbers = (t, sum of c L)``; ``late``
+    makes the average: ``sum over steps of total`` is ``t total - late``.
     """
     ptr, truth, costs = chains.ptr, chains.truth, chains.costs
     n_labels, has_links = chains.shape.n_labels, chains.shape.transitions
@@ -257,13 +257,14 @@ def subgradient_sweep(order, chains, lam, total, late, numbers):
         add_costs(theta, length, truth[first:last], costs[first:last], 1.0)
         viterbi(theta, length, links, has_links, found)
         here, chosen = truth[first:last], found[:length]
+        c = chains.weights[i] * (ptr.shape[0] - 1) / chains.total
         numbers[0] += 1.0
-        numbers[1] += loss(here, chosen, costs[first:last])
+        numbers[1] += c * loss(here, chosen, costs[first:last])
         if not same(here, chosen):
-            scatter(chains, i, here, 1.0, total)
-            scatter(chains, i, chosen, -1.0, total)
-            scatter(chains, i, here, t, late)
-            scatter(chains, i, chosen, -t, late)
+            scatter(chains, i, here, c, total)
+            scatter(chains, i, chosen, -c, total)
+            scatter(chains, i, here, c * t, late)
+            scatter(chains, i, chosen, -c * t, late)
 
 
 @allocating(nogil=True)
@@ -422,13 +423,13 @@ def forward_backward(theta, length, links, alpha, beta, marginals, pairs):
 
 
 @allocating(nogil=True)
-def scatter_marginals(chains, marginals, pairs, amount, w):
-    """``w += amount * sum_i (phi(x_i, y_i) - E phi(x_i, y))`` for marginals of all chains."""
+def scatter_marginals(chains, marginals, pairs, w):
+    """``w += sum_i weight_i (phi(x_i, y_i) - E phi(x_i, y))`` for marginals of all chains."""
     ptr, indptr, indices, values = chains.ptr, chains.indptr, chains.indices, chains.values
     _, n_labels, biases, has_links = chains.shape
     start, end, base = offsets(chains.shape)
     for i in range(ptr.shape[0] - 1):
-        first, last = ptr[i], ptr[i + 1]
+        first, last, amount = ptr[i], ptr[i + 1], chains.weights[i]
         scatter(chains, i, chains.truth[first:last], amount, w)
         for row in range(first, last):
             for k in range(indptr[row], indptr[row + 1]):

@@ -38,9 +38,9 @@ def norm(weights, i, count):
 
 @allocating(nogil=True)
 def rebuild(chains, planes, amount, w):
-    """Norm the weights of every block to sum 1, then ``w += amount sum_i sum_k a_ik psi_i(y_k)``.
+    """Norm the weights of every block to sum 1, then ``w += amount sum_ik c_i a_ik psi_i(y_k)``.
 
-    Returns ``sum_i sum_k a_ik L_ik``.
+    ``c_i`` is the weight of the chain.  Returns ``sum_ik c_i a_ik L_ik``.
     """
     ptr, truth = chains.ptr, chains.truth
     weights, losses, counts = planes.weights, planes.losses, planes.counts
@@ -49,7 +49,7 @@ def rebuild(chains, planes, amount, w):
         here = truth[ptr[i] : ptr[i + 1]]
         norm(weights, i, counts[i])
         for k in range(counts[i]):
-            a = weights[i, k]
+            a = chains.weights[i] * weights[i, k]
             chosen = plane(planes, ptr, i, k)
             if a > 0.0 and not same(here, chosen):
                 scatter(chains, i, here, amount * a, w)

@@ -24,6 +24,8 @@ class Chains(NamedTuple):
     truth: Any  # each node's label
     costs: Any  # what another label costs there
     shape: Shape
+    weights: Any  # of the chains in the mean over them
+    total: float  # of the weights
 
     @property
     def n(self) -> int:
@@ -46,7 +48,7 @@ class Planes(NamedTuple):
 class State(NamedTuple):
     """What a step changes besides the planes.
 
-    ``numbers = (t, l, late l)`` counts the steps and keeps ``l = sum a L / n``; ``v`` and
+    ``numbers = (t, l, late l)`` counts the steps and keeps l; ``v`` and
     ``late l`` make the weighted average of all points so far, ``w - v / s(t)``,
     ``s(t) = t (t + 1)/2``.
     """

@@ -90,7 +90,7 @@ def visit(i, rule, remembered, keep, chains, lam, state, planes, gaps, work, buf
     ptr, costs, shape = chains.ptr, chains.costs, chains.shape
     theta, dots, mean, route, found, slopes = work
     w, numbers = state.w, state.numbers
-    n, has_links = ptr.shape[0] - 1, shape.transitions
+    weight, total, has_links = chains.weights[i], chains.total, shape.transitions
     base = offsets(shape)[2]
     links = links_in(shape, w)
     here = chains.truth[ptr[i] : ptr[i + 1]]
@@ -98,7 +98,7 @@ def visit(i, rule, remembered, keep, chains, lam, state, planes, gaps, work, buf
     n_pairs = gather(planes, ptr, i, has_links, mean) if rule != PAIRWISE else 0
     if remembered:
         along_planes(chains, planes, i, w, dots, slopes)
-        middle, best, worst = rank(planes, i, 0.0, slopes)
+        middle, best, worst = rank(chains, planes, i, 0.0, slopes)
         copy(plane(planes, ptr, i, best), found)
         top, lost = slopes[best], planes.losses[i, best]
     else:
@@ -106,13 +106,14 @@ def visit(i, rule, remembered, keep, chains, lam, state, planes, gaps, work, buf
         own = score(theta, length, links, has_links, here)
         if rule == FW:  # the mean is all that it needs
             middle = mean_slope(planes, i, length, theta, w[base:], own, mean, n_pairs)
+            middle = middle * weight / total
             best, worst = -1, -1
         else:
             for k in range(planes.counts[i]):
                 slopes[k] = score(theta, length, links, has_links, plane(planes, ptr, i, k))
-            middle, best, worst = rank(planes, i, own, slopes)
+            middle, best, worst = rank(chains, planes, i, own, slopes)
         add_costs(theta, length, here, costs[ptr[i] : ptr[i + 1]], 1.0)
-        top = (viterbi(theta, length, links, has_links, found) - own) / n
+        top = (viterbi(theta, length, links, has_links, found) - own) * weight / total
         lost = loss(here, found[:length], costs[ptr[i] : ptr[i + 1]])
         gaps[i] = max(top - middle, 0.0)
         best = place(planes, ptr, i, found[:length])
@@ -130,14 +131,14 @@ def visit(i, rule, remembered, keep, chains, lam, state, planes, gaps, work, buf
         return
     if best < 0 and kind != AWAY:
         best = put(planes, ptr, i, chosen, lost, keep)
-    amount = step / (lam * n)
+    amount = weight * step / (lam * total)
     drain(chains, i, amount, route, sizes, state, buffer)
-    weigh(planes, i, n, kind, step, limit, best, worst, numbers)
+    weigh(chains, planes, i, kind, step, limit, best, worst, numbers)
 
 
 @allocating_inside()
 def mean_slope(planes, i, length, theta, links, own, mean, n_pairs):
-    """``sum_k a_k (L_k - w'psi_k)/n`` of block i, from its marginals."""
+    """``sum_k a_k (L_k - w'psi_k)`` of block i from its marginals; ``own``: the truth's score."""
     nodes, pairs, touched = mean
     weights, losses, counts = planes.weights, planes.losses, planes.counts
     total = -own
@@ -148,20 +149,21 @@ def mean_slope(planes, i, length, theta, links, own, mean, n_pairs):
             total += nodes[t, a] * theta[t, a]
     for k in range(n_pairs):
         total += pairs[touched[k]] * links[touched[k]]
-    return total / counts.shape[0]
+    return total
 
 
 @allocating_inside()
-def rank(planes, i, own, slopes):
-    """Make scores ``w'phi_k`` slopes ``(L_k - w'psi_k)/n``; their mean, the best and the worst.
+def rank(chains, planes, i, own, slopes):
+    """Make scores ``w'phi_k`` slopes ``p_i (L_k - w'psi_k)``; their mean, the best and the worst.
 
-    Slopes are the dual's derivatives in a_k, ``own = w'phi`` of the truth.  The worst is that of
-    least slope among the planes that have weight.
+    Slopes are the dual's derivatives in a_k, p_i the chain's share of the weights, ``own = w'phi``
+    of the truth.  The worst is that of least slope among the planes that have weight.
     """
+    weight, total = chains.weights[i], chains.total
     weights, losses, counts = planes.weights, planes.losses, planes.counts
     middle, best, worst = 0.0, 0, -1
     for k in range(counts[i]):
-        slopes[k] = (losses[i, k] + slopes[k] - own) / counts.shape[0]
+        slopes[k] = (losses[i, k] + slopes[k] - own) * weight / total
         middle += weights[i, k] * slopes[k]
         if slopes[k] > slopes[best]:
             best = k
@@ -178,7 +180,7 @@ def choose(
 
     The direction is left in ``route`` and ``buffer``.
     """
-    n = chains.ptr.shape[0] - 1
+    weight, total = chains.weights[i], chains.total
     back = middle - low if heavy < _ALONE else 0.0
     step, limit, gain, kind, sizes = 0.0, 0.0, 0.0, -1, (0, 0)
     for direction in range(3):
@@ -198,7 +200,7 @@ def choose(
         square = fill(chains, i, route, sizes, buffer)
         if rule == AUTO:  # only a trial
             clear(chains, i, route, sizes, buffer)
-        curvature = square / (lam * n * n)
+        curvature = square * weight * weight / (lam * total * total)
         along = rise / curvature if curvature * furthest > rise else furthest
         wins = along * rise - 0.5 * along * along * curvature
         if kind < 0 or wins > gain:
@@ -381,7 +383,7 @@ def clear(chains, i, route, sizes, buffer):
 
 
 @allocating_inside()
-def weigh(planes, i, n, kind, step, limit, best, worst, numbers):
+def weigh(chains, planes, i, kind, step, limit, best, worst, numbers):
     """Carry a step over to the weights of block i and to l."""
     weights, losses, count = planes.weights, planes.losses, planes.counts[i]
     change = 0.0
@@ -398,5 +400,6 @@ def weigh(planes, i, n, kind, step, limit, best, worst, numbers):
         norm(weights, i, count)
     for k in range(count):
         change += weights[i, k] * losses[i, k]
-    numbers[1] += change / n
-    numbers[2] += 0.5 * numbers[0] * (numbers[0] - 1.0) * change / n
+    change *= chains.weights[i]
+    numbers[1] += change / chains.total
+    numbers[2] += 0.5 * numbers[0] * (numbers[0] - 1.0) * change / chains.total

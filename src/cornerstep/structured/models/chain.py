@@ -124,6 +124,8 @@ class ChainModel(StructuredModel):
             truth.astype(np.int16),
             np.concatenate(costs),
             shape,
+            np.ones(len(lengths)),
+            float(len(lengths)),
         )
 
     def _encode_labels(self, Y: Sequence[Any], lengths: Sequence[int]) -> npt.NDArray[np.int64]:

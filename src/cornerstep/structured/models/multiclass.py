@@ -81,6 +81,8 @@ class MulticlassModel(StructuredModel):
             labels,
             np.ones(n),
             Shape(rows.shape[1], self.labels_.size, 0, 0),
+            np.ones(n),
+            float(n),
         )
 
     def _codes(self, Y: Any, n: int) -> npt.NDArray[np.int16]:

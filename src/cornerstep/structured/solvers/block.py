@@ -26,7 +26,7 @@ from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.learning.rounding import Rounding, certified
 from cornerstep.optimiser.loop import Look, Move
 from cornerstep.structured.problem import Blocks
-from cornerstep.structured.proofs import Waiting, value_error
+from cornerstep.structured.proofs import Waiting, primal
 
 Score = Callable[[FloatArray], float]
 
@@ -82,11 +82,10 @@ class ExampleBlocks(Waiting):
 
     def primal(self, w: FloatArray) -> tuple[float, float]:
         """P(w), from the data, and its rounding."""
-        hinges = np.maximum(self.dual.examples.hinges(w), 0.0)
+        hinges = np.maximum(self.examples.hinges(w), 0.0)
         unknown = np.isinf(self.gaps)  # not visited yet: as if the block were the truth
-        self.gaps[unknown] = hinges[unknown] / hinges.size
-        hinge, lam = float(hinges.mean()), self.dual.lam
-        return 0.5 * lam * float(w @ w) + hinge, value_error(self.examples, lam, w, hinge)
+        self.gaps[unknown] = (hinges * self.examples.weights)[unknown] / self.examples.total
+        return primal(self.examples, self.dual.lam, w, hinges)
 
     def glance(self, gap: float) -> Look:
         value = self.dual.dual()

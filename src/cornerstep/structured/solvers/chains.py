@@ -18,8 +18,7 @@ from cornerstep.structured.compiled import chain as kernels
 from cornerstep.structured.compiled import chain_planes
 from cornerstep.structured.compiled import sweeps as steps
 from cornerstep.structured.compiled.records import Chains, Planes, State
-from cornerstep.structured.problem import Blocks, Corners
-from cornerstep.structured.proofs import never
+from cornerstep.structured.problem import Blocks, Corners, Examples
 
 _CHUNK = 64  # chains that a worker decodes at a time, however many workers there are
 _ROOM = 8  # planes a block has room for at first
@@ -29,7 +28,7 @@ _CODES = {
 }  # fmt: skip
 
 
-class ChainExamples:
+class ChainExamples(Examples):
     """Encoded chains with their batch oracles.
 
     Parameters
@@ -37,27 +36,27 @@ class ChainExamples:
     chains : Chains
     size : int
         Of w.
+    weights : array, optional
+        Of the chains.
     n_jobs : int
         Threads of the batch oracles.  The answers do not depend on it.
     """
 
-    def __init__(self, chains: Chains, size: int, n_jobs: int = 1) -> None:
-        self.chains = chains
-        self.n = chains.n
-        self.size = size
+    def __init__(
+        self, chains: Chains, size: int, weights: FloatArray | None = None, n_jobs: int = 1
+    ) -> None:
+        super().__init__(chains.n, size, weights)
+        self.chains = chains._replace(weights=self.weights, total=self.total)
         self.nodes = int(chains.ptr[-1])
         self.n_labels = chains.shape.n_labels
         self.n_jobs = n_jobs
-        self.oracle_calls = 0
-        self.interrupted = never
-        # roundings of a score
-        self.longest = int(np.diff(chains.indptr).max()) + 2 * int(np.diff(chains.ptr).max()) + 64
-        self.n_sums = 2 * self.nodes  # what the entries of an image are sums of
+        self._lengths = np.diff(chains.ptr)
+        self.longest += int(np.diff(chains.indptr).max()) + 2 * int(self._lengths.max()) + 64
+        self.n_sums += 2 * self.nodes
         self.inexact = 0.0  # Viterbi's algorithm is exact but for rounding
         self.outside = gamma(2**16)  # marginals are quotients of sums of exponentials
-        self._sums = (
-            np.bincount(chains.indices, np.abs(chains.values), chains.shape.n_features) / self.n
-        )
+        sizes = np.abs(chains.values) * self._entry_weights()
+        self._sums = np.bincount(chains.indices, sizes, chains.shape.n_features) / self.total
         self._pieces = Pieces()
 
     def terms(self, w: FloatArray) -> float:
@@ -68,18 +67,19 @@ class ChainExamples:
         if biases:
             total += float(size[n_features * m :].reshape(-1, m)[:2].max(axis=1).sum())
         if transitions:
-            total += (self.nodes / self.n - 1.0) * float(size[-m * m :].max())
+            total += (self.mean(self._lengths) - 1.0) * float(size[-m * m :].max())
         return total
+
+    def _entry_weights(self) -> FloatArray:
+        """The weight of the chain of each entry of the features."""
+        chains = self.chains
+        return np.repeat(chains.weights, np.diff(chains.indptr[chains.ptr]))
 
     @property
     def width(self) -> float:
         """What the mean of ``|phi(x, y)| + |phi(x, y')|`` is at most."""
-        links = self.nodes / self.n - 1.0
+        links = self.mean(self._lengths) - 1.0
         return 2.0 * float(np.sqrt(self._sums @ self._sums + 2.0 + links**2))
-
-    def _wait(self) -> None:
-        if self.interrupted():
-            raise KeyboardInterrupt
 
     def spread(self, work: Callable[[int, int], None]) -> None:
         """``work(first, last)`` on chunks of the chains; each writes to its own part only."""
@@ -110,7 +110,7 @@ class ChainExamples:
         """The vertex of every block that w points to, summed up."""
         labels, hinges = self.answers(w)
         image = np.zeros(self.size)
-        losses = kernels.scatter_all(self.chains, labels, 1.0, image)
+        losses = kernels.scatter_all(self.chains, labels, image)
         return Corners(image, losses, hinges)
 
     def hinges(self, w: FloatArray) -> FloatArray:
@@ -145,7 +145,7 @@ class ChainExamples:
         if geometry == "euclidean":
             marginals = self._projected(stages)
             wrong = 1.0 - marginals[np.arange(self.nodes), self.chains.truth]
-            expected = np.array([self.chains.costs @ wrong])
+            losses = float((np.repeat(self.weights, self._lengths) * self.chains.costs) @ wrong)
         else:
             w = np.sum([scale * stage for stage, scale, _ in stages], axis=0)
             temperature = sum(stage[2] for stage in stages)
@@ -155,9 +155,10 @@ class ChainExamples:
                     self.chains, w, 1.0, temperature, a, b, marginals, pairs, expected
                 )
             )
+            losses = float((self.weights * expected).sum())
         image = np.zeros(self.size)
-        kernels.scatter_marginals(self.chains, marginals, pairs, 1.0, image)
-        return image, float(expected.sum())
+        kernels.scatter_marginals(self.chains, marginals, pairs, image)
+        return image, losses
 
     def _projected(self, stages: Sequence[tuple[FloatArray, float, float]]) -> FloatArray:
         """Euclidean steps, where nodes do not depend on each other: projections onto simplices."""
@@ -173,11 +174,13 @@ class ChainExamples:
 
     def prox_bounds(self, geometry: str) -> tuple[float, float]:
         """Means over the examples of bounds of ``|F_i|²`` and of the distance from the centre."""
-        ptr, indptr, indices, values, _, _, shape = self.chains
-        lengths = np.diff(ptr)
+        ptr, values, shape, lengths = (
+            self.chains.ptr, self.chains.values, self.chains.shape, self._lengths
+        )  # fmt: skip
         if geometry == "euclidean":
-            return float(values @ values) / self.n + 2.0 * shape.biases, float(lengths.mean()) / 2
-        rows = (np.abs(values), indices, indptr)
+            square = float((self._entry_weights() * values) @ values) / self.total
+            return square + 2.0 * shape.biases, self.mean(lengths) / 2
+        rows = (np.abs(values), self.chains.indices, self.chains.indptr)
         nodes = sp.csr_array(rows, shape=(self.nodes, shape.n_features))
         ones = (np.ones(self.nodes), np.arange(self.nodes), ptr)
         sums = sp.csr_array(ones, shape=(self.n, self.nodes)) @ nodes
@@ -187,7 +190,7 @@ class ChainExamples:
         largest += 2.0 * shape.biases + shape.transitions * (lengths - 1.0) ** 2
         acute = values.size == 0 or values.min() >= 0 or self.nodes == self.n
         factor = 0.5 if acute else 1.0
-        return factor * float(largest.mean()), float(lengths.mean()) * np.log(self.n_labels)
+        return factor * self.mean(largest), self.mean(lengths) * np.log(self.n_labels)
 
     def blocks(self, lam: float, keep: int) -> ChainBlocks:
         """The dual state, at w = 0."""
@@ -196,7 +199,7 @@ class ChainExamples:
     def subgradient_sweep(
         self, order: Any, lam: float, total: FloatArray, late: FloatArray, numbers: FloatArray
     ) -> None:
-        """``total += psi_i(y*)`` at ``w = total / (lam t)``, one example after the other."""
+        """``total += c_i psi_i(y*)`` at ``w = total / (lam t)``, one example after the other."""
         self.oracle_calls += len(order)
         kernels.subgradient_sweep(order, self.chains, lam, total, late, numbers)
 
@@ -244,11 +247,10 @@ class ChainBlocks(Blocks):
         self.planes = Planes(wider, weights, losses, counts)
 
     def rebuild(self) -> None:
-        n = self.examples.n
-        w = np.zeros(self.examples.size)
-        linear = chain_planes.rebuild(self.examples.chains, self.planes, 1.0 / (self.lam * n), w)
+        chains, w = self.examples.chains, np.zeros(self.examples.size)
+        linear = chain_planes.rebuild(chains, self.planes, 1.0 / (self.lam * chains.total), w)
         self.w = w
-        self.numbers[1] = linear / n
+        self.numbers[1] = linear / chains.total
         self._steps = 0
 
     def _n_terms(self) -> int:
