@@ -41,6 +41,13 @@ class StructuredSVC(CertifiedEstimator):
     over them is the weighted one and n the sum of the weights: an example of weight 2 is as good as
     two, one of weight 0 as none.
 
+    What is returned: of block solvers and 'subgradient' the last point or, with ``averaging``, the
+    average of the points after all steps, corrective ones included, with weights that grow like
+    their number; of 'fw' and 'extragradient' the iterate of least objective (for 'extragradient',
+    of the averages that the method defines), or that which reached the tolerance.  ``bound_`` is
+    that of the last dual point of block solvers, the best that other solvers have seen.  After
+    Ctrl-C, if a look takes long, all return the best point that an earlier look has proven.
+
     Parameters
     ----------
     model : StructuredModel

@@ -31,8 +31,8 @@ from cornerstep.core.vectors import SparseVector, Vector
 from cornerstep.optimiser.pieces import Pieces
 from cornerstep.structured.models.base import StructuredModel, as_vector, items, shortened
 from cornerstep.structured.proofs import bound_error, never
+from cornerstep.structured.solvers.settings import BLOCK
 
-_CHUNK = 64  # examples that a worker decodes at a time, however many workers there are
 _PROGRAM = 1e-9  # ten times the tolerance of linear programs whose costs have size 1
 _SLACK = 1e-7  # by how much, relative to its score, rounding may put an answer below the truth
 
@@ -160,7 +160,7 @@ class ModelExamples(Examples):
         self.n_sums += 2 * self.n
         self.outside = 0.0  # by how much the z's leave their polytopes
         self._largest = 0.0  # norm of the joint features seen
-        self._pieces = Pieces(_CHUNK)
+        self._pieces = Pieces(BLOCK.chunk)
 
     def terms(self, w: FloatArray) -> float:
         """What ``sum_k |phi_k w_k|`` is at most, of the labelings seen."""
@@ -273,8 +273,8 @@ class ModelExamples(Examples):
             )
 
     def _chunks(self) -> Iterator[slice]:
-        for start in range(0, self.n, _CHUNK):
-            yield slice(start, min(start + _CHUNK, self.n))
+        for start in range(0, self.n, BLOCK.chunk):
+            yield slice(start, min(start + BLOCK.chunk, self.n))
 
     def answers(self, w: FloatArray) -> list[Any]:
         """The loss-augmented answers for all examples, in chunks."""

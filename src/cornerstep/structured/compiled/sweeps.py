@@ -30,10 +30,10 @@ from cornerstep.structured.compiled.chain import (
 )  # fmt: skip
 from cornerstep.structured.compiled.chain_planes import copy, gather, norm, place, plane, put
 from cornerstep.structured.compiled.records import Marginals, Route, Scratch
+from cornerstep.structured.solvers.settings import BLOCK
 
 FW, PAIRWISE, AWAY, AUTO = 0, 1, 2, 3
-_ALONE = 1 - 1e-6  # a block does not step away from a plane that has all but this weight
-_NOTHING = 1e-14  # what is left of a label's weight where all planes agree
+_ALONE, _NEGLIGIBLE = BLOCK.alone, BLOCK.negligible  # constants to the compiler
 
 
 @allocating(nogil=True)
@@ -238,7 +238,7 @@ def lay(direction, chains, i, mean, n_pairs, chosen, leaving, route):
                 c -= v
             if a == leaving[t]:
                 c -= u
-            if abs(c) > _NOTHING:
+            if abs(c) > _NEGLIGIBLE:
                 nodes[count], labels[count], moved[count] = t, a, c
                 count += 1
     if not chains.shape.transitions:

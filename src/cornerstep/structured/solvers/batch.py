@@ -216,8 +216,5 @@ class SubgradientSolver(Waiting):
         if (kept := self.proof()) is not None:
             self._point, look = kept
             return look
-        self._point = point
-        value, error = self.primal(point)
-        unknown = (np.nan,) * (len(self.extra_columns) - 2)
-        extra = (self.best_dual, self.examples.oracle_calls, *unknown)
-        return certified(value, self.best_dual, Rounding(error), extra)
+        self._point, self._known = None, Look(np.inf, np.inf)  # a full look, where the method is
+        return self.look()

@@ -19,9 +19,8 @@ from cornerstep.structured.compiled import chain_planes
 from cornerstep.structured.compiled import sweeps as steps
 from cornerstep.structured.compiled.records import Chains, Planes, State
 from cornerstep.structured.problem import Blocks, Corners, Examples
+from cornerstep.structured.solvers.settings import BLOCK
 
-_CHUNK = 64  # chains that a worker decodes at a time, however many workers there are
-_ROOM = 8  # planes a block has room for at first
 _CODES = {
     "bcfw": steps.FW, "bcfw-pairwise": steps.PAIRWISE, "bcfw-away": steps.AWAY,
     "bcfw-auto": steps.AUTO,
@@ -90,11 +89,11 @@ class ChainExamples(Examples):
             return
         from concurrent.futures import ThreadPoolExecutor
 
-        starts = range(0, self.n, _CHUNK)
+        starts = range(0, self.n, BLOCK.chunk)
 
         def chunk(start: int) -> None:
             self._wait()
-            work(start, min(start + _CHUNK, self.n))
+            work(start, min(start + BLOCK.chunk, self.n))
 
         with ThreadPoolExecutor(self.n_jobs) as pool:
             list(pool.map(chunk, starts))
@@ -220,7 +219,7 @@ class ChainBlocks(Blocks):
         n, truth = examples.n, examples.chains.truth
         self.planes = Planes(truth.copy(), np.ones((n, 1)), np.zeros((n, 1)), np.ones(n, np.int64))
         self._buffer = np.zeros(examples.size)
-        self._grow(_ROOM)
+        self._grow(BLOCK.room)
 
     def sweep(self, order: Any, rule: str, remembered: bool) -> None:
         if not remembered:

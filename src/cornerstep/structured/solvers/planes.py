@@ -21,11 +21,10 @@ import numpy as np
 from cornerstep.core.types import FloatArray
 from cornerstep.core.vectors import SparseVector, Vector
 from cornerstep.structured.problem import Blocks, add, dot
+from cornerstep.structured.solvers.settings import BLOCK
 
 RULES = ("bcfw", "bcfw-pairwise", "bcfw-away", "bcfw-auto")
 _FW, _PAIRWISE, _AWAY = range(3)
-_ALONE = 1 - 1e-6  # a block does not step away from a plane that has all but this weight
-_BUDGET = 2**28  # bytes of joint features kept for speed; beyond that they are built when needed
 
 
 def fingerprint(y: Any) -> Any:
@@ -133,7 +132,7 @@ class PlaneBlocks(Blocks):
         """Put ``feature`` into ``store[k]`` in place of what was there, while the budget lasts."""
         self._spent -= memory(store[k])
         store[k] = None
-        if self._spent + memory(feature) <= _BUDGET:
+        if self._spent + memory(feature) <= BLOCK.feature_budget:
             store[k] = feature
             self._spent += memory(feature)
 
@@ -216,7 +215,7 @@ class PlaneBlocks(Blocks):
         u, v = np.zeros(weights.size + 1), np.zeros(weights.size + 1)
         u[worst], v[-1] = 1.0, 1.0
         x = np.append(weights, 0.0)
-        alone = weights[worst] >= _ALONE
+        alone = weights[worst] >= BLOCK.alone
         away = 0.0 if alone else weights[worst] / (1 - weights[worst])
         options = {
             _FW: (v - x, top - mean, 1.0),
