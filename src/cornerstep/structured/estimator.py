@@ -274,6 +274,7 @@ class StructuredSVC(CertifiedEstimator):
                 )
             bags, (sample_weight,) = Bags(X, y), computed(sample_weight)
             X, y = bags.X, bags.y
+        X, y = (v if hasattr(v, "__len__") or sp.issparse(v) else np.asarray(v) for v in (X, y))
         n = _count(X)
         if n == 0 or n != _count(y):
             raise ValueError(

@@ -70,8 +70,8 @@ def example_weights(sample_weight: Any, n: int) -> FloatArray:
         total = weights.sum()
     if weights.shape != (n,) or not ((weights >= 0).all() and 0 < total < np.inf):
         raise ValueError(
-            f"sample_weight must be {n} finite numbers >= 0, one for each example, at least one of "
-            f"them and their sum finite and above 0, got {shortened(sample_weight)}"
+            f"sample_weight must be {n} finite numbers >= 0, one for each example, not all zero "
+            f"and with a finite sum, got {shortened(sample_weight)}"
         )
     return weights
 

@@ -9,7 +9,12 @@ from dataclasses import dataclass
 class BlockSettings:
     """What :mod:`.block` and its blocks are steered by, besides the estimator's parameters.
 
-    ABLATION
+    "Measured" is CPU time to a gap of 0.01 on OCR (626 words, lambda = 0.01) and 300 synthetic
+    chains (lambda = 1/n), and of 0.001 on OCR with lambda = 0.1, two seeds each.  Of the method and
+    the estimator's parameters: corrective passes by plain steps take 2.3 times as long as pairwise
+    ones (OCR); ``cache_passes=0`` 2.4 to 4 times as long as 5, 10 up to 40 % longer;
+    ``check_every=1`` up to 27 % longer; ``cache_size=0`` is about a tenth faster on chains, whose
+    decoding is cheap, and makes a tenth more oracle calls on graphs with loops.
     """
 
     alone: float = 1 - 1e-6
@@ -21,12 +26,13 @@ class BlockSettings:
     few units of the weights' sum of 1."""
 
     room: int = 8
-    """Labelings that a block of chains has room for at first; twice as many whenever one is full.
-    ROOM"""
+    """Labelings that a block of chains has room for at first; twice as many once all of them have
+    weight, so that it also limits what is remembered.  Measured: 1 within 5 %, 32 within 10 %."""
 
     feature_budget: int = 2**28
     """Bytes of joint features kept beside the labelings of models that are not compiled; beyond it
-    they are built when needed.  BUDGET"""
+    they are built when needed.  Measured on 100 examples, 20 passes, with 0: 1.6 times as long for
+    tags, twice for matchings, 4.7 times for trees."""
 
     chunk: int = 64
     """Examples that a worker decodes at a time, however many workers there are: answers do not
