@@ -46,7 +46,8 @@ class StructuredSVC(CertifiedEstimator):
     their number; of 'fw' and 'extragradient' the iterate of least objective (for 'extragradient',
     of the averages that the method defines), or that which reached the tolerance.  ``bound_`` is
     that of the last dual point of block solvers, the best that other solvers have seen.  After
-    Ctrl-C, if a look takes long, all return the best point that an earlier look has proven.
+    Ctrl-C, if a look takes long, all return the best point that an earlier look has proven; so does
+    'subgradient' where its own has an objective beyond float64.
 
     Parameters
     ----------

@@ -217,4 +217,7 @@ class SubgradientSolver(Waiting):
             self._point, look = kept
             return look
         self._point, self._known = None, Look(np.inf, np.inf)  # a full look, where the method is
-        return self.look()
+        look = self.look()
+        if not np.isfinite(look.value) and self._proof is not None:  # beyond float64
+            self._point, look = self._proof
+        return look

@@ -13,7 +13,7 @@ class BlockSettings:
     chains (lambda = 1/n), and of 0.001 on OCR with lambda = 0.1, two seeds each.  Of the method and
     the estimator's parameters: corrective passes by plain steps take 2.3 times as long as pairwise
     ones (OCR); ``cache_passes=0`` 2.4 to 4 times as long as 5, 10 up to 40 % longer;
-    ``check_every=1`` up to 27 % longer; ``cache_size=0`` is about a tenth faster on chains, whose
+    ``check_every=1`` 19 to 28 % longer; ``cache_size=0`` is about a tenth faster on chains, whose
     decoding is cheap, and makes a tenth more oracle calls on graphs with loops.
     """
 
@@ -27,7 +27,7 @@ class BlockSettings:
 
     room: int = 8
     """Labelings that a block of chains has room for at first; twice as many once all of them have
-    weight, so that it also limits what is remembered.  Measured: 1 within 5 %, 32 within 10 %."""
+    weight, so that it also limits what is remembered.  Measured: 1 takes 8 to 11 % longer, 32 the same."""
 
     feature_budget: int = 2**28
     """Bytes of joint features kept beside the labelings of models that are not compiled; beyond it
