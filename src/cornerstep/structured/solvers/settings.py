@@ -27,7 +27,8 @@ class BlockSettings:
 
     room: int = 8
     """Labelings that a block of chains has room for at first; twice as many once all of them have
-    weight, so that it also limits what is remembered.  Measured: 1 takes 8 to 11 % longer, 32 the same."""
+    weight, so that it also limits what is remembered.  Measured: 1 takes 8 to 11 % longer, 32 is
+    within the noise."""
 
     feature_budget: int = 2**28
     """Bytes of joint features kept beside the labelings of models that are not compiled; beyond it
