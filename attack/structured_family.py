@@ -1,7 +1,7 @@
 """``StructuredSVC``: chains, multi-class, graphs and matchings, by every solver.
 
-Judged: ``P(w) = lambda/2 |w|² + mean of max_y (L(y) - w'psi(y))`` in long double by enumerating all
-labelings, with joint features written down here; bounds against every objective.
+Judged: ``P(w) = lambda/2 |w|² + weighted mean of max_y (L(y) - w'psi(y))`` in long double by
+enumerating all labelings, with joint features written down here; bounds against every objective.
 """
 
 from __future__ import annotations
@@ -27,17 +27,19 @@ SOLVERS = ("bcfw", "bcfw", "bcfw-pairwise", "bcfw-away", "bcfw-auto", "fw", "sub
 
 @dataclass
 class Task:
-    """Examples, and ``parts(w)``: for each the scores of all labelings, their losses, the truth."""
+    """Examples, and ``scored(w)``: for each its labelings' scores, their losses, the truth."""
 
     model: Any
     X: Any
     Y: Any
     scored: Callable[[Any], list[tuple[Any, Any, int]]]
+    weights: Any = None
 
     def primal(self, w: Any, lam: float) -> Any:
         """P at w."""
         hinges = [(loss + s - s[true]).max() for s, loss, true in self.scored(real(w))]
-        return LONG(lam) * (real(w) ** 2).sum() / 2 + sum(hinges) / LONG(len(hinges))
+        shares = real(np.ones(len(hinges)) if self.weights is None else self.weights)
+        return LONG(lam) * (real(w) ** 2).sum() / 2 + (shares @ hinges) / shares.sum()
 
 
 def _labelings(length: int, m: int) -> Any:
@@ -187,25 +189,37 @@ def draw(rng: Any) -> Task:
     return one_of(rng, _chain, _chain, _multiclass, _graph, _matching)(rng)
 
 
+def example_weights(rng: Any, task: Task) -> Any:
+    """Weights of the examples: whole numbers, or of very different sizes, on any scale."""
+    n = len(task.Y)
+    weights = one_of(rng, rng.integers(0, 4, n).astype(float), 10.0 ** rng.uniform(-9, 2, n))
+    weights[int(rng.integers(n))] = 1.0
+    if isinstance(task.model, MulticlassModel):  # all classes must be left
+        weights = np.maximum(weights, weights[weights > 0].min())
+    return weights * 2.0 ** int(rng.integers(-300, 301))
+
+
 def attack(rng: Any, judge: Judge) -> None:
     """One problem by two solvers; sometimes repeated, or from a warm start."""
     task = draw(rng)
     C = positive(rng)
-    judge.says(type(task.model).__name__, f"C={C}")
+    if chance(rng, 0.4):
+        task.weights = example_weights(rng, task)
+    judge.says(type(task.model).__name__, f"C={C}", f"weights {task.weights}")
     context, found = list(judge.context), []
     for _ in range(2):
         how = training(rng, task)
         judge.context = [*context, str(how)]
-        model = judge.call(StructuredSVC(task.model, C=C, **how).fit, task.X, task.Y)
+        model = judge.call(StructuredSVC(task.model, C=C, **how).fit, task.X, task.Y, task.weights)
         found.append(check(task, model, how, judge))
     if chance(rng, 0.1):
         judge.context = [*context, f"warm start {how}"]
         model.set_params(warm_start=True)
         for _ in range(2):
-            judge.call(model.fit, task.X, task.Y)
+            judge.call(model.fit, task.X, task.Y, task.weights)
         found.append(check(task, model, how, judge))
     elif chance(rng, 0.05) and "time_limit" not in how:
-        again = judge.call(clone(model).fit, task.X, task.Y)
+        again = judge.call(clone(model).fit, task.X, task.Y, task.weights)
         judge.that(np.array_equal(again.coef_, model.coef_), "the same fit twice is the same")
     judge.context = context
     best, bound = min(pair[0] for pair in found), max(pair[1] for pair in found)

@@ -263,6 +263,11 @@ def test_extragradient_says_what_it_cannot_do():
         StructuredSVC(ChainModel(), solver="extragradient", geometry="euclidean").fit(*chains())
 
 
+def test_extragradient_does_not_debug_what_only_kernels_soften():
+    with pytest.raises(ValueError, match="with debug=False, chains"):
+        StructuredSVC(ChainModel(), solver="extragradient", debug=True).fit(*chains())
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_sum_product_equals_brute_force(seed):
     X, Y = chains(n=4, seed=seed)
@@ -501,6 +506,24 @@ def test_limits_keep_the_certificate():
     assert clf.objective_ == pytest.approx(primal(clf.model_, X, Y, clf.coef_, clf.lam_), abs=1e-9)
     clf = StructuredSVC(ChainModel(), atol=0.0, time_limit=0.0).fit(X, Y)
     assert clf.status_.value == "time limit"
+
+
+@pytest.mark.parametrize("averaging", [False, True])
+@pytest.mark.parametrize("max_iter", [1, 7, 10, 13])
+def test_subgradients_return_the_last_point_or_the_average_of_all(averaging, max_iter):
+    """Whatever looks have seen on the way: a short run has looked at w = 0 only."""
+    X, Y = chains(n=12)
+    options = {"solver": "subgradient", "lam": 0.1, "atol": 0.0, "averaging": averaging}
+    clf = StructuredSVC(ChainModel(), max_iter=max_iter, random_state=0, **options).fit(X, Y)
+    examples, seed = both_kinds(ChainModel(), X, Y)[0], np.random.RandomState(0)
+    rng = np.random.default_rng(seed.randint(np.iinfo(np.int32).max))
+    total, numbers, points = np.zeros(examples.size), np.zeros(2), []
+    for _ in range(max_iter):
+        for i in rng.permutation(examples.n):
+            examples.subgradient_sweep(np.array([i]), 0.1, total, np.zeros(examples.size), numbers)
+            points.append(total / (0.1 * numbers[0]))
+    mean = np.average(points, axis=0, weights=np.arange(1, len(points) + 1))
+    np.testing.assert_allclose(clf.coef_, mean if averaging else points[-1], atol=1e-12)
 
 
 def test_interrupt_keeps_the_model():

@@ -148,7 +148,7 @@ def optimum(model, X, Y, lam):
     return problem.value
 
 
-def primal(model, X, Y, w, lam):
+def primal(model, X, Y, w, lam, weights=None):
     """The objective at w by brute force over all labelings."""
     X, Y = items(X), items(Y)
     hinges = []
@@ -157,7 +157,7 @@ def primal(model, X, Y, w, lam):
         hinges.append(
             max(model.loss(x, y, o) + _dense(model, x, o) @ w - own for o in model.labelings(x))
         )
-    return lam / 2 * w @ w + np.mean(hinges)
+    return lam / 2 * w @ w + np.average(hinges, weights=weights)
 
 
 def _dense(model, x, y):

@@ -3,26 +3,32 @@
 from __future__ import annotations
 
 import copy
-import time
 from functools import partial
-from numbers import Real
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from cornerstep.core.types import FloatArray
 from cornerstep.data.rows import is_dask
-from cornerstep.learning.certificates import Certificate, MachineProof
+from cornerstep.learning.certificates import Certificate
 from cornerstep.learning.claims import Recomputed
 from cornerstep.learning.estimator import CertifiedEstimator, Weights
 from cornerstep.learning.fitting import whole_fit
 from cornerstep.learning.specs import Schema
-from cornerstep.optimiser.loop import Callback, Outcome, Stopping, run
-from cornerstep.structured.models.base import items
+from cornerstep.optimiser.loop import Callback, Stopping
 from cornerstep.structured.models.chain import ChainModel
-from cornerstep.structured.parameters import BLOCK_SOLVERS, check_parameters
+from cornerstep.structured.parameters import check_parameters
+from cornerstep.structured.problem import (
+    StructuredProblem,
+    example_weights,
+    lam_of,
+    n_workers,
+    pose_examples,
+    weighed,
+)
 
 _CHUNK = 256  # examples that a worker decodes at a time
 
@@ -31,7 +37,17 @@ class StructuredSVC(CertifiedEstimator):
     """``min over w of  lambda/2 |w|² + 1/n sum_i max_y (L_i(y) - w'psi_i(y))``, with a certificate.
 
     ``psi_i(y) = phi(x_i, y_i) - phi(x_i, y)`` and ``lambda = 1/(C n)``.  After ``fit`` the optimum
-    is known to lie between ``bound_`` and ``objective_``.
+    is known to lie between ``bound_`` and ``objective_``.  Where examples have weights, the mean
+    over them is the weighted one and n the sum of the weights: an example of weight 2 is as good as
+    two, one of weight 0 as none.
+
+    What is returned: of block solvers and 'subgradient' the last point or, with ``averaging``, the
+    average of the points after all steps, corrective ones included, with weights that grow like
+    their number; of 'fw' and 'extragradient' the iterate of least objective (for 'extragradient',
+    of the averages that the method defines), or that which reached the tolerance.  ``bound_`` is
+    that of the last dual point of block solvers, the best that other solvers have seen.  After
+    Ctrl-C, if a look takes long, all return the best point that an earlier look has proven; so does
+    'subgradient' where its own has an objective beyond float64.
 
     Parameters
     ----------
@@ -39,7 +55,7 @@ class StructuredSVC(CertifiedEstimator):
         What labelings look like, what they cost and how to find the best one; see
         :mod:`cornerstep.structured`.  It is copied, not changed.
     C : float, default=1
-        ``lambda = 1/(C n)``.
+        ``lambda = 1/(C n)``, n the sum of the weights of the examples.
     lam : float, optional
         lambda itself; takes the place of C.
     solver : str, default='bcfw'
@@ -220,7 +236,13 @@ class StructuredSVC(CertifiedEstimator):
         X, y, _ = table.chains()
         return X, y
 
-    def fit(self, X: Any, y: Any, validation: tuple[Any, Any] | None = None) -> StructuredSVC:
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        validation: tuple[Any, Any] | None = None,
+    ) -> StructuredSVC:
         """Train on examples X with labelings y.
 
         Parameters
@@ -229,6 +251,8 @@ class StructuredSVC(CertifiedEstimator):
             With Dask bags of examples and labelings, in the same partitions, solver='fw' has the
             workers decode; all examples come by here once, for the model to prepare itself.
         y : sequence of labelings
+        sample_weight : array of shape (n,), optional
+            What each example weighs, 0 or more.
         validation : (X, y), optional
             Data that the models on the way are scored on, for ``trace_``.
 
@@ -239,119 +263,77 @@ class StructuredSVC(CertifiedEstimator):
         self.check_parameters()
         if y is None:
             raise ValueError("StructuredSVC requires y to be passed, but the target y is None")
-        bags = (X, y)
+        bags = None
         if is_dask(X):
             from cornerstep.data.dask import computed
+            from cornerstep.structured.dask_examples import Bags
 
             if self.solver != "fw" or self.warm_start:
                 raise ValueError(
                     "solver must be 'fw' and warm_start False for Dask bags, got "
                     f"{self.solver!r} and {self.warm_start!r}"
                 )
-            X, y = computed(X, y)
+            bags, (sample_weight,) = Bags(X, y), computed(sample_weight)
+            X, y = bags.X, bags.y
+        X, y = (v if hasattr(v, "__len__") or sp.issparse(v) else np.asarray(v) for v in (X, y))
         n = _count(X)
         if n == 0 or n != _count(y):
             raise ValueError(
                 f"X and y must be as many, at least one, got {n} examples and {_count(y)} labelings"
             )
+        weights = example_weights(sample_weight, n)
         with whole_fit(self):
-            self._train(X, y, bags, validation)
+            self._train(X, y, weights, bags, validation)
         self.warn_if_short()
         return self
 
-    def _train(self, X: Any, y: Any, bags: tuple[Any, Any], validation: Any) -> None:
-        begin = time.perf_counter()
-        model, n = copy.copy(self.model), _count(X)
-        model.prepare(X, y)
-        self.lam_ = 1.0 / (self.C * n) if self.lam is None else float(self.lam)
-        if hasattr(model, "n_features_"):
-            self.n_features_in_ = model.n_features_
-        self.model_ = model
-        if is_dask(bags[0]):
-            from cornerstep.structured.dask_examples import SpreadExamples
-
-            examples: Any = SpreadExamples(*bags, n, model.size, partial(self._examples, model))
-        else:
-            examples = self._examples(model, X, y)
-        trained, outcome = self._run(examples, validation, begin)
-        self._read_off(trained, outcome)
-
-    def _jobs(self) -> int:
-        from joblib import effective_n_jobs
-
-        return int(effective_n_jobs(1 if self.n_jobs is None else self.n_jobs))
-
-    def _examples(self, model: Any, X: Any, y: Any) -> Any:
-        from cornerstep.structured.problem import ModelExamples
-        from cornerstep.structured.solvers.chains import ChainExamples
-
-        compiled = hasattr(model, "encode_chains")
-        soft = compiled or hasattr(model, "part_scores")
-        if self.solver == "extragradient" and not soft:
-            raise ValueError(
-                "solver='extragradient' needs a model that can soften its decoding (chains, "
-                f"multi-class, matchings), got {model!r}"
-            )
-        if compiled and not self.debug:
-            chains = model.encode_chains(X, y)
-            linked = chains.shape[3] and self.geometry == "euclidean"
-            if self.solver == "extragradient" and linked:
-                raise ValueError(
-                    "geometry must be 'entropic' for chains with transitions, got 'euclidean'"
-                )
-            return ChainExamples(chains, model.size, self._jobs())
-        model.check(X, y)
-        return ModelExamples(model, items(X), items(y), self._jobs(), self.debug)
-
-    def _run(self, examples: Any, validation: Any, begin: float) -> tuple[Any, Outcome]:
-        from cornerstep.structured.training import make_solver
+    def _train(self, X: Any, y: Any, weights: FloatArray, bags: Any, validation: Any) -> None:
+        from cornerstep.structured.training import train
 
         score = None
         if validation is not None:
-            X, y = validation
-            _same_count(X, y)
-            score = lambda w: self._score(X, y, w)  # noqa: E731
-        signature = self._signature(examples) if self.warm_start else ()
-        kept = self._state if self.warm_start else None
-        state = kept[1] if kept is not None and kept[0] == signature else None
-        solver = make_solver(self, examples, state, score)
-        left = self.time_limit
-        if isinstance(left, Real):  # what is prepared counts too
-            left = left if left < 0 else max(left - (time.perf_counter() - begin), 0.0)
-        stopping = Stopping(float(self.atol), float(self.tol), self.max_iter, left)
-        title = f"StructuredSVC, {self.solver}"
-        outcome = run(solver, stopping, callback=self.callback, verbose=self.verbose, title=title)
-        trained = solver.blocks if self.solver in BLOCK_SOLVERS else solver
-        self._state = None
-        if self.warm_start and hasattr(trained, "state"):
-            self._state = (signature, trained.state())
-        self.n_oracle_calls_ = int(examples.oracle_calls)
-        return trained, outcome
+            Z, z = validation
+            _same_count(Z, z)
+            score = lambda w: self._score(Z, z, w)  # noqa: E731
+        settings = self.settings(score=score, start=self._state)
+        self.lam_ = lam_of(self.C, self.lam, weights)
+        X, y, kept = weighed(X, y, weights)
+        model = copy.copy(self.model)
+        model.prepare_weighted(X, y, kept)
+        self.model_ = model
+        if hasattr(model, "n_features_"):
+            self.n_features_in_ = model.n_features_
+        pose = partial(pose_examples, model, n_jobs=self.n_jobs, debug=self.debug)
+        if bags is None:
+            examples = pose(X, y, kept)
+        else:
+            from cornerstep.structured.dask_examples import SpreadExamples
 
-    def _signature(self, examples: Any) -> tuple[Any, ...]:
-        """What two fits must share for the second to start from the dual state of the first."""
-        from joblib import hash as digest
+            examples = SpreadExamples(bags, model.size, weights / weights.max(), pose)
+        trained = train(StructuredProblem(examples, self.lam_), settings)
+        self.coef_ = trained.weights
+        self.n_oracle_calls_ = trained.oracle_calls
+        self._state = trained.state
+        self.record([trained.proof])
 
-        family = "blocks" if self.solver in BLOCK_SOLVERS else self.solver
-        if family != "blocks":  # w itself is kept: the features must be the same too
-            data = examples.chains if hasattr(examples, "chains") else (examples.X, examples.Y)
-            return family, self.model_.size, digest(data)
-        if hasattr(examples, "chains"):
-            ptr, truth, costs, shape = (examples.chains[k] for k in (0, 4, 5, 6))
-            return family, "chains", digest((ptr, truth, costs, shape[1:]))
-        return family, "planes", digest(examples.Y)
+    def settings(self, **more: Any) -> Any:
+        """How to train, as the parameters say; the time limit begins to count."""
+        from cornerstep.structured.training import Settings
 
-    def _read_off(self, trained: Any, outcome: Outcome) -> None:
-        self.coef_ = np.array(trained.weights())
-        value, gap = float(outcome.look.value), float(outcome.look.gap)
-        # a difference is off by half a unit of its larger part
-        bound = max(value - gap - float(np.spacing(max(value, gap))), 0.0)
-        status, n_iter, trace = outcome.status, outcome.n_iter, outcome.trace
-        self.record([MachineProof(value, bound, value - bound, status, n_iter, trace)])
+        seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+        return Settings(
+            solver=self.solver,
+            stopping=Stopping(float(self.atol), float(self.tol), self.max_iter, self.time_limit),
+            rng=np.random.default_rng(seed), callback=self.callback, verbose=self.verbose,
+            title=f"StructuredSVC, {self.solver}", sampling=self.sampling,
+            averaging=self.averaging, check_every=self.check_every,
+            cache_passes=self.cache_passes, cache_size=self.cache_size, geometry=self.geometry,
+            radius=self.radius, keep_state=self.warm_start, **more,
+        )  # fmt: skip
 
     def _decoded(self, X: Any, w: FloatArray) -> Any:
         """The model's answers, in chunks for several workers."""
-        decode, jobs = self.model_.decode_batch, self._jobs()
+        decode, jobs = self.model_.decode_batch, n_workers(self.n_jobs)
         n = _count(X)
         if jobs == 1 or n <= _CHUNK:
             return decode(X, w)

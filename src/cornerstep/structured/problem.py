@@ -1,8 +1,9 @@
-"""The structured SVM: ``P(w) = lambda/2 |w|² + 1/n sum_i max_y (L_i(y) - w'psi_i(y))``,
+"""The structured SVM: ``P(w) = lambda/2 |w|² + sum_i p_i max_y (L_i(y) - w'psi_i(y))``,
 
-``psi_i(y) = phi(x_i, y_i) - phi(x_i, y)``.  Its dual has a simplex over labelings for each example,
-``D(a) = l - lambda/2 |w|²`` with ``w = sum_i sum_y a_i(y) psi_i(y) / (lambda n)`` and
-``l = sum_i sum_y a_i(y) L_i(y) / n``.  Any w and any a certify each other.
+``psi_i(y) = phi(x_i, y_i) - phi(x_i, y)``, p_i the example's share of the weights, 1/n if it has
+none.  Its dual has a simplex over labelings for each example, ``D(a) = l - lambda/2 |w|²`` with
+``w = sum_i p_i sum_y a_i(y) psi_i(y) / lambda`` and ``l = sum_i p_i sum_y a_i(y) L_i(y)``.  Any w
+and any a certify each other.
 
 Here: the examples of a problem with their batch oracles, for any model, and what the dual state of
 all blocks has in common.  :mod:`.solvers.planes` has the blocks of any model,
@@ -18,25 +19,26 @@ References
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.utils import _safe_indexing
 
 from cornerstep.core.rounding import norm
 from cornerstep.core.types import FloatArray
 from cornerstep.core.vectors import SparseVector, Vector
 from cornerstep.optimiser.pieces import Pieces
-from cornerstep.structured.models.base import StructuredModel, as_vector
+from cornerstep.structured.models.base import StructuredModel, as_vector, items, shortened
 from cornerstep.structured.proofs import bound_error, never
+from cornerstep.structured.solvers.settings import BLOCK
 
-_CHUNK = 64  # examples that a worker decodes at a time, however many workers there are
 _PROGRAM = 1e-9  # ten times the tolerance of linear programs whose costs have size 1
 _SLACK = 1e-7  # by how much, relative to its score, rounding may put an answer below the truth
 
 
 class Corners(NamedTuple):
-    """All examples' answers at one w: ``sum_i psi_i(y*)``, ``sum_i L_i(y*)`` and the hinges."""
+    """All examples' answers at one w: weighted sums of psi_i(y*) and L_i(y*), and the hinges."""
 
     image: FloatArray
     losses: float
@@ -56,7 +58,75 @@ def dot(vector: Vector, w: FloatArray) -> float:
     return float(vector @ w)
 
 
-class ModelExamples:
+def example_weights(sample_weight: Any, n: int) -> FloatArray:
+    """The weights of n examples, 1 each by default."""
+    if sample_weight is None:
+        return np.ones(n)
+    try:
+        weights = np.asarray(sample_weight).astype(np.float64)
+    except (TypeError, ValueError):
+        weights = np.empty(0)
+    with np.errstate(over="ignore"):
+        total = weights.sum()
+    if weights.shape != (n,) or not ((weights >= 0).all() and 0 < total < np.inf):
+        raise ValueError(
+            f"sample_weight must be {n} finite numbers >= 0, one for each example, not all zero "
+            f"and with a finite sum, got {shortened(sample_weight)}"
+        )
+    return weights
+
+
+def lam_of(C: float, lam: float | None, weights: FloatArray) -> float:
+    """lambda: as given, or ``1/(C sum of weights)``."""
+    made = 1.0 / (C * float(weights.sum())) if lam is None else float(lam)
+    if not 0 < made < np.inf:
+        raise ValueError(
+            f"C must leave lambda = 1/(C times the sum of the weights) a positive number, got {C!r}"
+        )
+    return made
+
+
+def weighed(X: Any, y: Any, weights: FloatArray) -> tuple[Any, Any, FloatArray]:
+    """Examples, labelings and weights of at most 1, those of weight 0 left out."""
+    weights = weights / weights.max()
+    if weights.all():
+        return X, y, weights
+    kept = np.flatnonzero(weights)
+    return _safe_indexing(X, kept), _safe_indexing(y, kept), weights[kept]
+
+
+class Examples:
+    """What examples of all kinds have in common.
+
+    Parameters
+    ----------
+    n, size : int
+        How many they are, and entries of w.
+    weights : array of n, optional
+        Above 0; 1 each by default.  Only their shares of ``total`` matter.
+    """
+
+    def __init__(self, n: int, size: int, weights: FloatArray | None = None) -> None:
+        self.n, self.size = n, size
+        self.weights = np.ones(n) if weights is None else weights
+        self.total = float(self.weights.sum())
+        self.oracle_calls = 0
+        self.interrupted: Callable[[], bool] = never
+        # shares are rounded: each weight, their sum, and products with them
+        weighing = 0 if (self.weights == 1.0).all() else n + 8
+        self.longest = weighing  # roundings of a score
+        self.n_sums = weighing  # what the entries of an image are sums of
+
+    def mean(self, values: FloatArray) -> float:
+        """The weighted mean of a number of each example."""
+        return float((self.weights * values).sum() / self.total)
+
+    def _wait(self) -> None:
+        if self.interrupted():
+            raise KeyboardInterrupt
+
+
+class ModelExamples(Examples):
     """Examples of any model.
 
     Parameters
@@ -64,6 +134,8 @@ class ModelExamples:
     model : StructuredModel
         Prepared.
     X, Y : lists
+    weights : array, optional
+        Of the examples.
     n_jobs : int
         Workers of the batch oracles.  The answers do not depend on it.
     debug : bool
@@ -75,22 +147,20 @@ class ModelExamples:
         model: StructuredModel,
         X: Sequence[Any],
         Y: Sequence[Any],
+        weights: FloatArray | None = None,
         n_jobs: int = 1,
         debug: bool = False,
     ) -> None:
+        super().__init__(len(X), model.size, weights)
         self.model = model
         self.X, self.Y = X, Y
-        self.n = len(X)
-        self.size = model.size
         self.n_jobs = n_jobs
         self.debug = debug
-        self.oracle_calls = 0
-        self.interrupted = never
-        self.longest = self.size + 64  # roundings of a score
-        self.n_sums = 2 * self.n  # what the entries of an image are sums of
+        self.longest += self.size + 64
+        self.n_sums += 2 * self.n
         self.outside = 0.0  # by how much the z's leave their polytopes
         self._largest = 0.0  # norm of the joint features seen
-        self._pieces = Pieces(_CHUNK)
+        self._pieces = Pieces(BLOCK.chunk)
 
     def terms(self, w: FloatArray) -> float:
         """What ``sum_k |phi_k w_k|`` is at most, of the labelings seen."""
@@ -106,10 +176,6 @@ class ModelExamples:
     def width(self) -> float:
         """What ``|phi(x, y)| + |phi(x, y')|`` is at most, of the labelings seen."""
         return 2.0 * self._largest
-
-    def _wait(self) -> None:
-        if self.interrupted():
-            raise KeyboardInterrupt
 
     def truth(self, i: int) -> Vector:
         """phi(x_i, y_i)."""
@@ -207,8 +273,8 @@ class ModelExamples:
             )
 
     def _chunks(self) -> Iterator[slice]:
-        for start in range(0, self.n, _CHUNK):
-            yield slice(start, min(start + _CHUNK, self.n))
+        for start in range(0, self.n, BLOCK.chunk):
+            yield slice(start, min(start + BLOCK.chunk, self.n))
 
     def answers(self, w: FloatArray) -> list[Any]:
         """The loss-augmented answers for all examples, in chunks."""
@@ -245,9 +311,9 @@ class ModelExamples:
             self._wait()
             truth, feature, loss = self.truth(i), self.feature(i, y), self.loss(i, y)
             hinges[i] = self.hinge(i, y, loss, feature, truth, w)
-            add(image, truth, 1.0)
-            add(image, feature, -1.0)
-            losses += loss
+            add(image, truth, self.weights[i])
+            add(image, feature, -self.weights[i])
+            losses += self.weights[i] * loss
         return Corners(image, losses, hinges)
 
     def hinges(self, w: FloatArray) -> FloatArray:
@@ -259,10 +325,28 @@ class ModelExamples:
             ]
         )
 
+    @property
+    def blocks_of(self) -> Any:
+        """What a dual point in labelings belongs to."""
+        return "planes", self.Y
+
+    @property
+    def images_of(self) -> Any:
+        """What a dual point in joint features belongs to."""
+        return self.size, self.X, self.Y, self.weights
+
+    def require_soft(self, geometry: str) -> None:
+        """Complain if :meth:`prox` has nothing to ask the model."""
+        if not hasattr(self.model, "part_scores"):
+            raise ValueError(
+                "solver='extragradient' needs a model that can soften its decoding (matchings and, "
+                f"with debug=False, chains and multi-class), got {self.model!r}"
+            )
+
     def prox(
         self, geometry: str, stages: Sequence[tuple[FloatArray, float, float]]
     ) -> tuple[FloatArray, float]:
-        """``sum_i psi_i`` and ``sum_i L_i`` at a point made of one prox step for each stage.
+        """Weighted sums of psi_i and L_i at a point made of one prox step for each stage.
 
         A stage ``(w, scale, temperature)`` adds ``scale F_i'w + temperature c_i`` to the mirror
         image of z_i, from the centre on: see :mod:`.structured_extragradient`.
@@ -286,16 +370,16 @@ class ModelExamples:
                     z = model.project(z + score)
             if hasattr(model, "outside"):
                 self.outside = max(self.outside, model.outside(z))
-            add(image, self.truth(i), 1.0)
-            add(image, model.part_feature(x, z), -1.0)
-            losses += float((costs * z).sum())
+            add(image, self.truth(i), self.weights[i])
+            add(image, model.part_feature(x, z), -self.weights[i])
+            losses += self.weights[i] * float((costs * z).sum())
         return image, losses
 
     def prox_bounds(self, geometry: str) -> tuple[float, float]:
         """Means of the bounds that the model knows: see :mod:`.structured_extragradient`."""
         model: Any = self.model
         bounds = [model.prox_bounds(x, y, geometry) for x, y in zip(self.X, self.Y, strict=True)]
-        squares, spreads = np.mean(bounds, axis=0)
+        squares, spreads = (self.weights[:, None] * bounds).sum(axis=0) / self.total
         return float(squares), float(spreads)
 
     def blocks(self, lam: float, keep: int) -> Any:
@@ -307,17 +391,46 @@ class ModelExamples:
     def subgradient_sweep(
         self, order: Any, lam: float, total: FloatArray, late: FloatArray, numbers: FloatArray
     ) -> None:
-        """``total += psi_i(y*)`` at ``w = total / (lam t)``, one example after the other."""
+        """``total += c_i psi_i(y*)`` at ``w = total / (lam t)``, one example after the other.
+
+        ``c_i`` is the example's weight over the mean weight.
+        """
         for i in order:
-            t = numbers[0]
+            t, c = numbers[0], self.weights[i] * self.n / self.total
             w = total / (lam * t) if t > 0 else np.zeros(self.size)
             y = self.answer(i, w)
             truth, feature, loss = self.truth(i), self.feature(i, y), self.loss(i, y)
             self.hinge(i, y, loss, feature, truth, w)
-            numbers += (1.0, loss)
-            for vector, sign in ((truth, 1.0), (feature, -1.0)):
-                add(total, vector, sign)
-                add(late, vector, sign * t)
+            numbers += (1.0, c * loss)
+            for vector, amount in ((truth, c), (feature, -c)):
+                add(total, vector, amount)
+                add(late, vector, amount * t)
+
+
+def pose_examples(
+    model: Any, X: Any, y: Any, weights: FloatArray, n_jobs: int | None, debug: bool = False
+) -> Any:
+    """The examples of a prepared model, checked: compiled ones for chains."""
+    if hasattr(model, "encode_chains") and not debug:
+        from cornerstep.structured.solvers.chains import ChainExamples
+
+        return ChainExamples(model.encode_chains(X, y), model.size, weights, n_workers(n_jobs))
+    model.check(X, y)
+    return ModelExamples(model, items(X), items(y), weights, n_workers(n_jobs), debug)
+
+
+def n_workers(n_jobs: int | None) -> int:
+    """How many workers ``n_jobs`` asks for."""
+    from joblib import effective_n_jobs
+
+    return int(effective_n_jobs(1 if n_jobs is None else n_jobs))
+
+
+class StructuredProblem(NamedTuple):
+    """``min over w of P(w)``: examples (of any kind) and lambda."""
+
+    examples: Any
+    lam: float
 
 
 class Blocks:

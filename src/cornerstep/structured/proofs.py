@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from cornerstep.core.rounding import gamma
 from cornerstep.core.types import FloatArray
 from cornerstep.optimiser.loop import Look
@@ -21,6 +23,12 @@ def value_error(examples: Any, lam: float, w: FloatArray, hinge: float) -> float
     unit = gamma(examples.longest + examples.n) + examples.inexact
     scores = unit * (4.0 * examples.terms(w) + hinge)
     return scores + gamma(examples.size + 8) * (hinge + lam * float(w @ w))
+
+
+def primal(examples: Any, lam: float, w: FloatArray, hinges: FloatArray) -> tuple[float, float]:
+    """P(w), from the hinges of the examples, and its rounding."""
+    hinge = examples.mean(np.maximum(hinges, 0.0))
+    return hinge + 0.5 * lam * float(w @ w), value_error(examples, lam, w, hinge)
 
 
 def bound_error(examples: Any, lam: float, w: FloatArray, linear: float, n_terms: int) -> float:

@@ -9,20 +9,28 @@ from __future__ import annotations
 
 import copy
 import inspect
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from cornerstep.core.rounding import norm
-from cornerstep.core.types import FloatArray
 from cornerstep.learning.certificates import Certificate
 from cornerstep.learning.claims import CLOSE, Recomputed
-from cornerstep.optimiser.loop import Iterate, Stopping, run
+from cornerstep.optimiser.loop import Iterate, Stopping
 from cornerstep.optimiser.result import Status
 from cornerstep.structured.models.base import StructuredModel, items
-from cornerstep.structured.problem import ModelExamples
-from cornerstep.structured.proofs import value_error
-from cornerstep.structured.training import make_solver
+from cornerstep.structured.problem import (
+    ModelExamples,
+    StructuredProblem,
+    example_weights,
+    lam_of,
+    pose_examples,
+    weighed,
+)
+from cornerstep.structured.proofs import primal
+from cornerstep.structured.training import Settings, train
 
 _MAX_ITER = 100_000  # passes that the search for a bound may take
 _PATIENCE = 1_000  # passes without a better one after which it is given up
@@ -33,17 +41,17 @@ def recompute(
     clf: Any, X: Any, Y: Any, sample_weight: Any, claimed: Certificate, problems: list[str]
 ) -> Recomputed:
     """The objective of a structured SVM and a bound; what is wrong is added."""
-    if sample_weight is not None:
-        raise ValueError("sample_weight must be None for StructuredSVC")
     clf.check_parameters()
     xs, ys = items(X), items(Y)
     if not xs or len(xs) != len(ys):
         raise ValueError(f"X and y must be as many, at least one, got {len(xs)} and {len(ys)}")
+    weights = example_weights(sample_weight, len(xs))
+    lam = lam_of(clf.C, clf.lam, weights)
+    X, Y, weights = weighed(X, Y, weights)
     model = copy.copy(clf.model)
-    model.prepare(X, Y)
+    model.prepare_weighted(X, Y, weights)
     model.check(X, Y)
     _check_model(clf.model_, model, problems)
-    lam = 1.0 / (clf.C * len(xs)) if clf.lam is None else float(clf.lam)
     if not abs(clf.lam_ - lam) <= CLOSE * lam:
         problems.append(f"lam_ is {clf.lam_:.9g}, but C or lam makes it {lam:.9g}")
     if getattr(clf, "n_features_in_", None) != getattr(model, "n_features_", None):
@@ -55,8 +63,15 @@ def recompute(
         problems.append(f"coef_ must be {model.size} finite numbers, got shape {w.shape}")
         none = np.full(1, np.nan)
         return Recomputed(none, none, none, "nothing: the model has no weights")
-    value, rounding = _objective(clf, model, X, Y, w, lam, problems)
-    bound, how = _bound(clf, model, X, Y, lam, float(claimed.bounds[0]), rounding)
+    examples = ModelExamples(model, items(X), items(Y), weights)
+    value, rounding = primal(examples, lam if clf.radius is None else 0.0, w, examples.hinges(w))
+    if clf.radius is not None and norm(w) > clf.radius * (1 + CLOSE):
+        problems.append(f"coef_ has a norm above radius={clf.radius:g}")
+
+    def pose() -> StructuredProblem:
+        return StructuredProblem(pose_examples(model, X, Y, weights, clf.n_jobs), lam)
+
+    bound, how = _bound(clf, pose, float(claimed.bounds[0]), rounding)
     return Recomputed(
         np.array([value]), np.array([bound]), np.array([2.0 * rounding]), how, attained=False
     )
@@ -83,22 +98,8 @@ def _same(one: Any, other: Any) -> bool:
         return len(one) == len(other) and all(map(_same, one, other))
 
 
-def _objective(
-    clf: Any, model: Any, X: Any, Y: Any, w: FloatArray, lam: float, problems: list[str]
-) -> tuple[float, float]:
-    """P(w), and a bound of its rounding: that of any model is larger than a compiled one's."""
-    examples = ModelExamples(model, items(X), items(Y))
-    hinge = float(np.maximum(examples.hinges(w), 0.0).mean())
-    off = value_error(examples, lam, w, hinge)
-    if clf.radius is None:
-        return hinge + 0.5 * lam * float(w @ w), off
-    if norm(w) > clf.radius * (1 + CLOSE):
-        problems.append(f"coef_ has a norm above radius={clf.radius:g}")
-    return hinge, off
-
-
 def _bound(
-    clf: Any, model: Any, X: Any, Y: Any, lam: float, claimed: float, rounding: float
+    clf: Any, pose: Callable[[], StructuredProblem], claimed: float, rounding: float
 ) -> tuple[float, str]:
     """A lower bound of the optimum at least as large as the claimed one, if there is one.
 
@@ -107,16 +108,16 @@ def _bound(
     if claimed <= 0.0:
         return 0.0, "no objective is negative"
     slack = CLOSE * abs(claimed) + rounding
-    own = copy.copy(clf)
-    own.lam_, own.random_state, own.debug = lam, copy.deepcopy(clf.random_state), False
-    quick = copy.copy(own)
-    quick.solver, quick.cache_passes, quick.check_every = "bcfw-auto", 5, 1
-    quick.sampling, quick.averaging, quick.cache_size = "permuted", False, 50
+    asked = copy.copy(clf)
+    asked.random_state = copy.deepcopy(clf.random_state)
+    quick = replace(
+        asked.settings(), solver="bcfw-auto", cache_passes=5, check_every=1, sampling="permuted",
+        averaging=False, cache_size=50,
+    )  # fmt: skip
+    runs = [(quick, _QUICK)] if clf.radius is None else []
     found = -np.inf
-    for run_of, max_iter in ((quick, _QUICK), (own, _MAX_ITER)):
-        if run_of is quick and clf.radius is not None:
-            continue
-        value, bound = _searched(run_of, model, X, Y, claimed, slack, max_iter)
+    for settings, max_iter in [*runs, (asked.settings(), _MAX_ITER)]:
+        value, bound = _searched(pose(), settings, claimed, slack, max_iter)
         found = max(found, bound)
         if found >= claimed - slack or value < claimed - slack:
             return found, "a dual point found by a run from zero"
@@ -127,7 +128,7 @@ def _bound(
 
 
 def _searched(
-    clf: Any, model: Any, X: Any, Y: Any, claimed: float, slack: float, max_iter: int
+    problem: StructuredProblem, settings: Settings, claimed: float, slack: float, max_iter: int
 ) -> tuple[float, float]:
     """Value and bound of a run that ends when it has decided about the claimed one."""
     best, since = -np.inf, 0
@@ -138,6 +139,9 @@ def _searched(
         best, since = (bound, 0) if bound > best else (best, since + 1)
         return bound >= claimed - 0.5 * slack or look.value < claimed - slack or since >= _PATIENCE
 
-    solver = make_solver(clf, clf._examples(model, X, Y))
-    look = run(solver, Stopping(0.0, 0.0, max_iter), callback=decided).look
-    return look.value, look.value - look.gap
+    settings = replace(
+        settings, stopping=Stopping(0.0, 0.0, max_iter), callback=decided, verbose=0,
+        keep_state=False,
+    )  # fmt: skip
+    proof = train(problem, settings).proof
+    return proof.objective, proof.bound

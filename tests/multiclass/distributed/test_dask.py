@@ -194,6 +194,14 @@ def test_structured_oracles_on_the_workers(client):
     assert model.objective_ == pytest.approx(here.objective_, rel=1e-9)
     assert model.bound_ == pytest.approx(here.bound_, rel=1e-9)
     assert model.n_oracle_calls_ == here.n_oracle_calls_
+    weights = rng.integers(0, 3, size=40)
+    weights[14:28] = 0  # a partition that has none
+    here = StructuredSVC(ChainModel(), **options).fit(X, Y, weights)
+    for given in (weights, db.from_sequence(weights.tolist(), npartitions=2)):
+        model = StructuredSVC(ChainModel(), **options).fit(*bags, given)
+        assert np.allclose(model.coef_, here.coef_, atol=1e-9)
+        assert model.objective_ == pytest.approx(here.objective_, rel=1e-9)
+        assert model.bound_ == pytest.approx(here.bound_, rel=1e-9)
     with pytest.raises(ValueError, match="solver must be 'fw'"):
         StructuredSVC(ChainModel()).fit(*bags)
 

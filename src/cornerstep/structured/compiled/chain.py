@@ -2,11 +2,8 @@
 
 ``w'phi(x, y) = sum_t <W[:, y_t], x_t> + start[y_1] + end[y_L] + sum_t T[y_t, y_t+1]``, with the
 weights in one vector: W by rows (a row per feature), then start and end where there are any, then T
-by rows where there is one.  What the functions here share:
-
-- ``chains = (ptr, indptr, indices, values, truth, costs, shape)``: the nodes of chain i are the
-  rows ``ptr[i]:ptr[i + 1]`` of a CSR matrix; ``truth`` and ``costs`` have an entry per node (the
-  label, and what another label costs); ``shape = (n_features, n_labels, biases, transitions)``.
+by rows where there is one.  ``chains`` and ``shape`` are records of
+:mod:`cornerstep.structured.compiled.records`.
 
 References
 ----------
@@ -30,18 +27,17 @@ _SMALL = 1e-200  # sums below it have lost digits
 @allocating_inside()
 def offsets(shape):
     """Where start, end and T begin in the weights."""
-    n_features, n_labels, biases, transitions = shape
-    start = n_features * n_labels
-    end = start + n_labels * biases
-    return start, end, end + n_labels * biases
+    start = shape.n_features * shape.n_labels
+    end = start + shape.n_labels * shape.biases
+    return start, end, end + shape.n_labels * shape.biases
 
 
 @allocating_inside(fastmath=_FAST)
 def node_scores(chains, w, scale, i, theta):
     """``theta[t, a] = scale (W'x_t)_a``, with start and end added to the first and last node."""
-    ptr, indptr, indices, values, truth, costs, shape = chains
-    n_labels, biases = shape[1], shape[2]
-    start, end, _ = offsets(shape)
+    ptr, indptr, indices, values = chains.ptr, chains.indptr, chains.indices, chains.values
+    n_labels, biases = chains.shape.n_labels, chains.shape.biases
+    start, end, _ = offsets(chains.shape)
     first = ptr[i]
     length = ptr[i + 1] - first
     for t in range(length):
@@ -122,18 +118,18 @@ def score(theta, length, links, has_links, labels):
 @allocating_inside()
 def links_in(shape, w):
     """T, where there is one, as a view of w."""
-    n_labels = shape[1]
-    return w[offsets(shape)[2] :].reshape((n_labels, n_labels)) if shape[3] else np.zeros((1, 1))
+    if not shape.transitions:
+        return np.zeros((1, 1))
+    return w[offsets(shape)[2] :].reshape((shape.n_labels, shape.n_labels))
 
 
 @allocating_inside()
 def links_of(chains, w, scale):
     """``scale T`` as a matrix; zeros if there are no transitions."""
-    shape = chains[6]
-    n_labels = shape[1]
-    _, _, base = offsets(shape)
+    n_labels = chains.shape.n_labels
+    _, _, base = offsets(chains.shape)
     out = np.zeros((n_labels, n_labels))
-    if shape[3]:
+    if chains.shape.transitions:
         for a in range(n_labels):
             for b in range(n_labels):
                 out[a, b] = scale * w[base + a * n_labels + b]
@@ -156,10 +152,9 @@ def decode(chains, w, first, last, augment, labels, values):
     ``labels`` takes the labelings (an entry per node), ``values[i]`` the score of the best one
     above the truth's: the structured hinge, if augmented.
     """
-    ptr, indptr, indices, features, truth, costs, shape = chains
-    n_labels, has_links = shape[1], shape[3]
-    links = links_in(shape, w)
-    theta = np.empty((longest(ptr), n_labels))
+    ptr, truth, costs, has_links = chains.ptr, chains.truth, chains.costs, chains.shape.transitions
+    links = links_in(chains.shape, w)
+    theta = np.empty((longest(ptr), chains.shape.n_labels))
     for i in range(first, last):
         length = node_scores(chains, w, 1.0, i, theta)
         here = truth[ptr[i] : ptr[i + 1]]
@@ -173,7 +168,7 @@ def decode(chains, w, first, last, augment, labels, values):
 @allocating(nogil=True)
 def all_scores(chains, w, out):
     """The scores of all nodes, one row each."""
-    ptr = chains[0]
+    ptr = chains.ptr
     for i in range(ptr.shape[0] - 1):
         node_scores(chains, w, 1.0, i, out[ptr[i] : ptr[i + 1]])
 
@@ -191,9 +186,9 @@ def add_costs(theta, length, here, costs, scale):
 @allocating_inside()
 def scatter(chains, i, labels, amount, w):
     """``w += amount * phi(x_i, labels)``."""
-    ptr, indptr, indices, values, truth, costs, shape = chains
-    n_labels, biases, has_links = shape[1], shape[2], shape[3]
-    start, end, base = offsets(shape)
+    ptr, indptr, indices, values = chains.ptr, chains.indptr, chains.indices, chains.values
+    _, n_labels, biases, has_links = chains.shape
+    start, end, base = offsets(chains.shape)
     first = ptr[i]
     length = ptr[i + 1] - first
     for t in range(length):
@@ -207,18 +202,18 @@ def scatter(chains, i, labels, amount, w):
 
 
 @allocating(nogil=True)
-def scatter_all(chains, labels, amount, w):
-    """``w += amount * sum_i (phi(x_i, y_i) - phi(x_i, labels_i))``; the sum of their losses."""
-    ptr, truth, costs = chains[0], chains[4], chains[5]
+def scatter_all(chains, labels, w):
+    """``w += sum_i weight_i (phi(x_i, y_i) - phi(x_i, labels_i))``; that sum of their losses."""
+    ptr, truth, costs = chains.ptr, chains.truth, chains.costs
     total = 0.0
     for i in range(ptr.shape[0] - 1):
         chosen = labels[ptr[i] : ptr[i + 1]]
         here = truth[ptr[i] : ptr[i + 1]]
         lost = loss(here, chosen, costs[ptr[i] : ptr[i + 1]])
-        total += lost
+        total += chains.weights[i] * lost
         if lost > 0.0 or not same(here, chosen):
-            scatter(chains, i, here, amount, w)
-            scatter(chains, i, chosen, -amount, w)
+            scatter(chains, i, here, chains.weights[i], w)
+            scatter(chains, i, chosen, -chains.weights[i], w)
     return total
 
 
@@ -243,13 +238,13 @@ def same(one, other):
 
 @allocating(nogil=True)
 def subgradient_sweep(order, chains, lam, total, late, numbers):
-    """``total += psi_i(y*)`` at ``w = total / (lam t)``, for the chains in order.
+    """``total += c_i psi_i(y*)`` at ``w = total / (lam t)``, for the chains in order.
 
-    ``numbers = (t, sum of L)``; ``late`` makes the average: ``sum over steps of total`` is
-    ``t total - late``.
+    ``c_i`` is the chain's weight over the mean weight.  ``numbers = (t, sum of c L)``; ``late``
+    makes the average: ``sum over steps of total`` is ``t total - late``.
     """
-    ptr, truth, costs, shape = chains[0], chains[4], chains[5], chains[6]
-    n_labels, has_links = shape[1], shape[3]
+    ptr, truth, costs = chains.ptr, chains.truth, chains.costs
+    n_labels, has_links = chains.shape.n_labels, chains.shape.transitions
     theta = np.empty((longest(ptr), n_labels))
     found = np.empty(theta.shape[0], np.int16)
     for position in range(order.shape[0]):
@@ -262,13 +257,14 @@ def subgradient_sweep(order, chains, lam, total, late, numbers):
         add_costs(theta, length, truth[first:last], costs[first:last], 1.0)
         viterbi(theta, length, links, has_links, found)
         here, chosen = truth[first:last], found[:length]
+        c = chains.weights[i] * (ptr.shape[0] - 1) / chains.total
         numbers[0] += 1.0
-        numbers[1] += loss(here, chosen, costs[first:last])
+        numbers[1] += c * loss(here, chosen, costs[first:last])
         if not same(here, chosen):
-            scatter(chains, i, here, 1.0, total)
-            scatter(chains, i, chosen, -1.0, total)
-            scatter(chains, i, here, t, late)
-            scatter(chains, i, chosen, -t, late)
+            scatter(chains, i, here, c, total)
+            scatter(chains, i, chosen, -c, total)
+            scatter(chains, i, here, c * t, late)
+            scatter(chains, i, chosen, -c * t, late)
 
 
 @allocating(nogil=True)
@@ -278,8 +274,8 @@ def sum_product(chains, w, scale, temperature, first, last, marginals, pairs, ex
     ``marginals`` has a row per node; ``pairs[i]`` takes the pair marginals, summed over the chain,
     and ``expected[i]`` the mean of L_i.
     """
-    ptr, truth, costs, shape = chains[0], chains[4], chains[5], chains[6]
-    n_labels, has_links = shape[1], shape[3]
+    ptr, truth, costs = chains.ptr, chains.truth, chains.costs
+    n_labels, has_links = chains.shape.n_labels, chains.shape.transitions
     links = links_of(chains, w, scale)
     size = longest(ptr)
     theta, alpha = np.empty((size, n_labels)), np.empty((size, n_labels))
@@ -427,14 +423,14 @@ def forward_backward(theta, length, links, alpha, beta, marginals, pairs):
 
 
 @allocating(nogil=True)
-def scatter_marginals(chains, marginals, pairs, amount, w):
-    """``w += amount * sum_i (phi(x_i, y_i) - E phi(x_i, y))`` for marginals of all chains."""
-    ptr, indptr, indices, values, truth, costs, shape = chains
-    n_labels, biases, has_links = shape[1], shape[2], shape[3]
-    start, end, base = offsets(shape)
+def scatter_marginals(chains, marginals, pairs, w):
+    """``w += sum_i weight_i (phi(x_i, y_i) - E phi(x_i, y))`` for marginals of all chains."""
+    ptr, indptr, indices, values = chains.ptr, chains.indptr, chains.indices, chains.values
+    _, n_labels, biases, has_links = chains.shape
+    start, end, base = offsets(chains.shape)
     for i in range(ptr.shape[0] - 1):
-        first, last = ptr[i], ptr[i + 1]
-        scatter(chains, i, truth[first:last], amount, w)
+        first, last, amount = ptr[i], ptr[i + 1], chains.weights[i]
+        scatter(chains, i, chains.truth[first:last], amount, w)
         for row in range(first, last):
             for k in range(indptr[row], indptr[row + 1]):
                 x = amount * values[k]

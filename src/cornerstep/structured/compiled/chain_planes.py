@@ -1,9 +1,6 @@
 """The labelings that make up the dual state of chains, and their sums of joint features.
 
-``chains`` as in :mod:`cornerstep.structured.compiled.chain`.  Block i is a convex combination of
-labelings: ``planes = (labels, weights, losses, counts)``, where plane k of block i has the labels
-``labels[room * ptr[i] + k * length:][:length]`` (room: how many a block can have), a weight (0 if
-it is only remembered) and a loss.
+``chains``, ``planes`` and ``mean`` are records of :mod:`cornerstep.structured.compiled.records`.
 """
 
 from __future__ import annotations
@@ -18,8 +15,8 @@ from cornerstep.structured.compiled.chain import same, scatter
 def plane(planes, ptr, i, k):
     """The labels of plane k of block i."""
     length = ptr[i + 1] - ptr[i]
-    start = planes[1].shape[1] * ptr[i] + k * length
-    return planes[0][start : start + length]
+    start = planes.weights.shape[1] * ptr[i] + k * length
+    return planes.labels[start : start + length]
 
 
 @allocating_inside()
@@ -41,18 +38,18 @@ def norm(weights, i, count):
 
 @allocating(nogil=True)
 def rebuild(chains, planes, amount, w):
-    """Norm the weights of every block to sum 1, then ``w += amount sum_i sum_k a_ik psi_i(y_k)``.
+    """Norm the weights of every block to sum 1, then ``w += amount sum_ik c_i a_ik psi_i(y_k)``.
 
-    Returns ``sum_i sum_k a_ik L_ik``.
+    ``c_i`` is the weight of the chain.  Returns ``sum_ik c_i a_ik L_ik``.
     """
-    ptr, truth = chains[0], chains[4]
-    labels, weights, losses, counts = planes
+    ptr, truth = chains.ptr, chains.truth
+    weights, losses, counts = planes.weights, planes.losses, planes.counts
     total = 0.0
     for i in range(ptr.shape[0] - 1):
         here = truth[ptr[i] : ptr[i + 1]]
         norm(weights, i, counts[i])
         for k in range(counts[i]):
-            a = weights[i, k]
+            a = chains.weights[i] * weights[i, k]
             chosen = plane(planes, ptr, i, k)
             if a > 0.0 and not same(here, chosen):
                 scatter(chains, i, here, amount * a, w)
@@ -64,7 +61,7 @@ def rebuild(chains, planes, amount, w):
 @allocating_inside()
 def place(planes, ptr, i, chosen):
     """Which plane of block i is ``chosen``; -1 if none."""
-    for k in range(planes[3][i]):
+    for k in range(planes.counts[i]):
         if same(plane(planes, ptr, i, k), chosen):
             return k
     return -1
@@ -73,7 +70,7 @@ def place(planes, ptr, i, chosen):
 @allocating_inside()
 def put(planes, ptr, i, chosen, lost, keep):
     """A place for a new plane: of one of weight 0 once there are ``keep``, else at the end."""
-    labels, weights, losses, counts = planes
+    weights, counts = planes.weights, planes.counts
     slot = counts[i]
     if slot >= keep or slot == weights.shape[1]:
         for k in range(counts[i]):
@@ -83,19 +80,16 @@ def put(planes, ptr, i, chosen, lost, keep):
     if slot == counts[i]:
         counts[i] += 1
     weights[i, slot] = 0.0
-    losses[i, slot] = lost
+    planes.losses[i, slot] = lost
     copy(chosen, plane(planes, ptr, i, slot))
     return slot
 
 
 @allocating_inside()
 def gather(planes, ptr, i, has_links, mean):
-    """The block as marginals: ``mean = (nodes, pairs, touched)``; returns how many pairs it has.
-
-    ``touched`` lists the positions in ``pairs`` that are not 0.
-    """
+    """Write the block to ``mean``; returns how many pairs it has."""
     nodes, pairs, touched = mean
-    weights, counts = planes[1], planes[3]
+    weights, counts = planes.weights, planes.counts
     length = ptr[i + 1] - ptr[i]
     n_labels = nodes.shape[1]
     for t in range(length):

@@ -1,15 +1,9 @@
 """Block steps of a structured SVM over chains: oracle, direction, exact step, update, all compiled.
 
-``chains`` as in :mod:`cornerstep.structured.compiled.chain`, ``planes`` as in
-:mod:`cornerstep.structured.compiled.chain_planes`.  ``state = (w, v, numbers)`` is what a step
-changes besides the planes: ``numbers = (t, l, late l)`` counts the steps and keeps ``l = sum a L /
-n``; ``v`` and ``late l`` make the weighted average of all points so far, ``w - v / s(t)``, ``s(t) =
-t (t + 1)/2``.
-
-A direction in block i moves single labels and pairs of neighbours,
-``psi = sum of c (joint feature of that label or pair)``.  It is kept as a list
-``route = (nodes, labels, moved, pairs, linked)`` (node t, label a and its c; pair and its c) and as
-a vector in ``buffer``, which is all 0 between steps.
+``chains``, ``planes``, ``state``, ``mean`` and ``route`` are records of
+:mod:`cornerstep.structured.compiled.records`.  A direction in block i moves single labels and pairs
+of neighbours, ``psi = sum of c (joint feature of that label or pair)``.  It is kept as a list,
+``route``, and as a vector in ``buffer``, which is all 0 between steps.
 
 References
 ----------
@@ -35,10 +29,11 @@ from cornerstep.structured.compiled.chain import (
     viterbi,
 )  # fmt: skip
 from cornerstep.structured.compiled.chain_planes import copy, gather, norm, place, plane, put
+from cornerstep.structured.compiled.records import Marginals, Route, Scratch
+from cornerstep.structured.solvers.settings import BLOCK
 
 FW, PAIRWISE, AWAY, AUTO = 0, 1, 2, 3
-_ALONE = 1 - 1e-6  # a block does not step away from a plane that has all but this weight
-_NOTHING = 1e-14  # what is left of a label's weight where all planes agree
+_ALONE, _NEGLIGIBLE = BLOCK.alone, BLOCK.negligible  # constants to the compiler
 
 
 @allocating(nogil=True)
@@ -47,19 +42,27 @@ def sweep(order, rule, remembered, keep, chains, lam, state, planes, gaps, buffe
 
     Returns how many were visited: fewer than asked for if the planes ran out of room.
     """
-    weights, counts = planes[1], planes[3]
-    n_labels, size = chains[6][1], longest(chains[0])
+    weights, counts = planes.weights, planes.counts
+    n_labels, size = chains.shape.n_labels, longest(chains.ptr)
     most = max(2 * size, size * n_labels)  # entries of a route
-    mean = (np.empty((size, n_labels)), np.zeros(n_labels**2), np.empty(n_labels**2, np.int64))
-    route = (
+    mean = Marginals(
+        np.empty((size, n_labels)), np.zeros(n_labels**2), np.empty(n_labels**2, np.int64)
+    )
+    route = Route(
         np.empty(most, np.int64),
         np.empty(most, np.int64),
         np.empty(most),
         np.empty(2 * size + n_labels**2, np.int64),
         np.empty(2 * size + n_labels**2),
     )
-    theta, dots = np.empty((size, n_labels)), np.empty(n_labels)
-    work = (theta, dots, mean, route, np.empty(size, planes[0].dtype), np.empty(weights.shape[1]))
+    work = Scratch(
+        np.empty((size, n_labels)),
+        np.empty(n_labels),
+        mean,
+        route,
+        np.empty(size, planes.labels.dtype),
+        np.empty(weights.shape[1]),
+    )
     for position in range(order.shape[0]):
         i = order[position]
         if not remembered and counts[i] == weights.shape[1] and full(weights, i):
@@ -84,60 +87,60 @@ def visit(i, rule, remembered, keep, chains, lam, state, planes, gaps, work, buf
     Its answer is the oracle's or, with ``remembered``, the best of the block's own planes.  Planes
     of weight 0 give way to new ones once a block has ``keep``.
     """
-    ptr, truth, costs, shape = chains[0], chains[4], chains[5], chains[6]
-    losses = planes[2]
+    ptr, costs, shape = chains.ptr, chains.costs, chains.shape
     theta, dots, mean, route, found, slopes = work
-    w, v, numbers = state
-    n, has_links = ptr.shape[0] - 1, shape[3]
+    w, numbers = state.w, state.numbers
+    weight, total, has_links = chains.weights[i], chains.total, shape.transitions
     base = offsets(shape)[2]
     links = links_in(shape, w)
-    here = truth[ptr[i] : ptr[i + 1]]
+    here = chains.truth[ptr[i] : ptr[i + 1]]
     length = here.shape[0]
     n_pairs = gather(planes, ptr, i, has_links, mean) if rule != PAIRWISE else 0
     if remembered:
         along_planes(chains, planes, i, w, dots, slopes)
-        middle, best, worst = rank(planes, i, 0.0, slopes)
+        middle, best, worst = rank(chains, planes, i, 0.0, slopes)
         copy(plane(planes, ptr, i, best), found)
-        top, lost = slopes[best], losses[i, best]
+        top, lost = slopes[best], planes.losses[i, best]
     else:
         node_scores(chains, w, 1.0, i, theta)
         own = score(theta, length, links, has_links, here)
         if rule == FW:  # the mean is all that it needs
             middle = mean_slope(planes, i, length, theta, w[base:], own, mean, n_pairs)
+            middle = middle * weight / total
             best, worst = -1, -1
         else:
-            for k in range(planes[3][i]):
+            for k in range(planes.counts[i]):
                 slopes[k] = score(theta, length, links, has_links, plane(planes, ptr, i, k))
-            middle, best, worst = rank(planes, i, own, slopes)
+            middle, best, worst = rank(chains, planes, i, own, slopes)
         add_costs(theta, length, here, costs[ptr[i] : ptr[i + 1]], 1.0)
-        top = (viterbi(theta, length, links, has_links, found) - own) / n
+        top = (viterbi(theta, length, links, has_links, found) - own) * weight / total
         lost = loss(here, found[:length], costs[ptr[i] : ptr[i + 1]])
         gaps[i] = max(top - middle, 0.0)
         best = place(planes, ptr, i, found[:length])
     numbers[0] += 1.0
     chosen = found[:length]
     leaving = chosen if worst < 0 else plane(planes, ptr, i, worst)
-    heavy = 1.0 if worst < 0 else planes[1][i, worst]
+    heavy = 1.0 if worst < 0 else planes.weights[i, worst]
     low = 0.0 if worst < 0 else slopes[worst]
     kind, step, limit, sizes = choose(
         i, rule, chains, lam, top, middle, low, heavy, mean, n_pairs, chosen, leaving, route, buffer
     )
     for k in range(n_pairs):
-        mean[1][mean[2][k]] = 0.0
+        mean.pairs[mean.touched[k]] = 0.0
     if kind < 0:
         return
     if best < 0 and kind != AWAY:
         best = put(planes, ptr, i, chosen, lost, keep)
-    amount = step / (lam * n)
+    amount = weight * step / (lam * total)
     drain(chains, i, amount, route, sizes, state, buffer)
-    weigh(planes, i, n, kind, step, limit, best, worst, numbers)
+    weigh(chains, planes, i, kind, step, limit, best, worst, numbers)
 
 
 @allocating_inside()
 def mean_slope(planes, i, length, theta, links, own, mean, n_pairs):
-    """``sum_k a_k (L_k - w'psi_k)/n`` of block i, from its marginals."""
+    """``sum_k a_k (L_k - w'psi_k)`` of block i from its marginals; ``own``: the truth's score."""
     nodes, pairs, touched = mean
-    weights, losses, counts = planes[1], planes[2], planes[3]
+    weights, losses, counts = planes.weights, planes.losses, planes.counts
     total = -own
     for k in range(counts[i]):
         total += weights[i, k] * losses[i, k]
@@ -146,20 +149,21 @@ def mean_slope(planes, i, length, theta, links, own, mean, n_pairs):
             total += nodes[t, a] * theta[t, a]
     for k in range(n_pairs):
         total += pairs[touched[k]] * links[touched[k]]
-    return total / counts.shape[0]
+    return total
 
 
 @allocating_inside()
-def rank(planes, i, own, slopes):
-    """Make scores ``w'phi_k`` slopes ``(L_k - w'psi_k)/n``; their mean, the best and the worst.
+def rank(chains, planes, i, own, slopes):
+    """Make scores ``w'phi_k`` slopes ``p_i (L_k - w'psi_k)``; their mean, the best and the worst.
 
-    Slopes are the dual's derivatives in a_k, ``own = w'phi`` of the truth.  The worst is that of
-    least slope among the planes that have weight.
+    Slopes are the dual's derivatives in a_k, p_i the chain's share of the weights, ``own = w'phi``
+    of the truth.  The worst is that of least slope among the planes that have weight.
     """
-    weights, losses, counts = planes[1], planes[2], planes[3]
+    weight, total = chains.weights[i], chains.total
+    weights, losses, counts = planes.weights, planes.losses, planes.counts
     middle, best, worst = 0.0, 0, -1
     for k in range(counts[i]):
-        slopes[k] = (losses[i, k] + slopes[k] - own) / counts.shape[0]
+        slopes[k] = (losses[i, k] + slopes[k] - own) * weight / total
         middle += weights[i, k] * slopes[k]
         if slopes[k] > slopes[best]:
             best = k
@@ -176,7 +180,7 @@ def choose(
 
     The direction is left in ``route`` and ``buffer``.
     """
-    n = chains[0].shape[0] - 1
+    weight, total = chains.weights[i], chains.total
     back = middle - low if heavy < _ALONE else 0.0
     step, limit, gain, kind, sizes = 0.0, 0.0, 0.0, -1, (0, 0)
     for direction in range(3):
@@ -196,7 +200,7 @@ def choose(
         square = fill(chains, i, route, sizes, buffer)
         if rule == AUTO:  # only a trial
             clear(chains, i, route, sizes, buffer)
-        curvature = square / (lam * n * n)
+        curvature = square * weight * weight / (lam * total * total)
         along = rise / curvature if curvature * furthest > rise else furthest
         wins = along * rise - 0.5 * along * along * curvature
         if kind < 0 or wins > gain:
@@ -214,8 +218,8 @@ def lay(direction, chains, i, mean, n_pairs, chosen, leaving, route):
     Returns how many single labels and how many pairs it moves.
     """
     nodes, labels, moved, pairs, linked = route
-    n_labels, has_links = chains[6][1], chains[6][3]
-    length = chains[0][i + 1] - chains[0][i]
+    n_labels = chains.shape.n_labels
+    length = chains.ptr[i + 1] - chains.ptr[i]
     x = 1.0 if direction == AWAY else -1.0 if direction == FW else 0.0
     v = 0.0 if direction == AWAY else 1.0
     u = 0.0 if direction == FW else -1.0
@@ -229,19 +233,19 @@ def lay(direction, chains, i, mean, n_pairs, chosen, leaving, route):
             count += 2
             continue
         for a in range(n_labels):
-            c = -x * mean[0][t, a]
+            c = -x * mean.nodes[t, a]
             if a == chosen[t]:
                 c -= v
             if a == leaving[t]:
                 c -= u
-            if abs(c) > _NOTHING:
+            if abs(c) > _NEGLIGIBLE:
                 nodes[count], labels[count], moved[count] = t, a, c
                 count += 1
-    if not has_links:
+    if not chains.shape.transitions:
         return count, 0
     if x != 0.0:
         for k in range(n_pairs):
-            pairs[links], linked[links] = mean[2][k], -x * mean[1][mean[2][k]]
+            pairs[links], linked[links] = mean.touched[k], -x * mean.pairs[mean.touched[k]]
             links += 1
     for t in range(1, length):
         one = np.int64(chosen[t - 1]) * n_labels + chosen[t]
@@ -258,10 +262,10 @@ def lay(direction, chains, i, mean, n_pairs, chosen, leaving, route):
 @allocating_inside()
 def fill(chains, i, route, sizes, buffer):
     """Add the direction to the buffer, which was all 0; returns ``|psi|²``."""
-    ptr, indptr, indices, values, shape = chains[0], chains[1], chains[2], chains[3], chains[6]
+    ptr, indptr, indices, values = chains.ptr, chains.indptr, chains.indices, chains.values
     nodes, labels, moved, pairs, linked = route
-    n_labels, biases = shape[1], shape[2]
-    start, end, base = offsets(shape)
+    n_labels, biases = chains.shape.n_labels, chains.shape.biases
+    start, end, base = offsets(chains.shape)
     first, final = ptr[i], ptr[i + 1] - 1
     for e in range(sizes[0]):
         t, a, c = first + nodes[e], labels[e], moved[e]
@@ -285,15 +289,16 @@ def fill(chains, i, route, sizes, buffer):
 @allocating_inside()
 def along_node(chains, i, t, a, buffer):
     """``<buffer, the joint feature of label a at node t>``."""
-    ptr, indptr, indices, values, shape = chains[0], chains[1], chains[2], chains[3], chains[6]
-    start, end, _ = offsets(shape)
+    ptr, indptr, indices, values = chains.ptr, chains.indptr, chains.indices, chains.values
+    n_labels, biases = chains.shape.n_labels, chains.shape.biases
+    start, end, _ = offsets(chains.shape)
     row = ptr[i] + t
     total = 0.0
     for k in range(indptr[row], indptr[row + 1]):
-        total += values[k] * buffer[indices[k] * shape[1] + a]
-    if shape[2] and t == 0:
+        total += values[k] * buffer[indices[k] * n_labels + a]
+    if biases and t == 0:
         total += buffer[start + a]
-    if shape[2] and row == ptr[i + 1] - 1:
+    if biases and row == ptr[i + 1] - 1:
         total += buffer[end + a]
     return total
 
@@ -304,10 +309,9 @@ def along_planes(chains, planes, i, vector, dots, out):
 
     Only nodes where planes disagree are looked at, and each of their labels once.
     """
-    ptr, shape = chains[0], chains[6]
-    n_labels, has_links = shape[1], shape[3]
-    base = offsets(shape)[2]
-    length, count = ptr[i + 1] - ptr[i], planes[3][i]
+    ptr, n_labels, has_links = chains.ptr, chains.shape.n_labels, chains.shape.transitions
+    base = offsets(chains.shape)[2]
+    length, count = ptr[i + 1] - ptr[i], planes.counts[i]
     first = plane(planes, ptr, i, np.int64(0))
     for k in range(count):
         out[k] = 0.0
@@ -336,14 +340,14 @@ def along_planes(chains, planes, i, vector, dots, out):
 @allocating_inside()
 def drain(chains, i, amount, route, sizes, state, buffer):
     """``w += amount psi`` and ``v += amount late psi`` for the psi of the buffer; empty it."""
-    ptr, indptr, indices, shape = chains[0], chains[1], chains[2], chains[6]
+    ptr, indptr, indices = chains.ptr, chains.indptr, chains.indices
     w, v, numbers = state
     late = 0.5 * numbers[0] * (numbers[0] - 1.0)
-    n_labels, biases = shape[1], shape[2]
-    start, end, base = offsets(shape)
+    n_labels, biases = chains.shape.n_labels, chains.shape.biases
+    start, end, base = offsets(chains.shape)
     first, final = ptr[i], ptr[i + 1] - 1
     for e in range(sizes[0]):
-        t, a = first + route[0][e], route[1][e]
+        t, a = first + route.nodes[e], route.labels[e]
         for k in range(indptr[t], indptr[t + 1]):
             _move(buffer, indices[k] * n_labels + a, amount, late, w, v)
         if biases and t == first:
@@ -351,7 +355,7 @@ def drain(chains, i, amount, route, sizes, state, buffer):
         if biases and t == final:
             _move(buffer, end + a, amount, late, w, v)
     for e in range(sizes[1]):
-        _move(buffer, base + route[3][e], amount, late, w, v)
+        _move(buffer, base + route.pairs[e], amount, late, w, v)
 
 
 @allocating_inside()
@@ -365,22 +369,23 @@ def _move(buffer, index, amount, late, w, v):
 @allocating_inside()
 def clear(chains, i, route, sizes, buffer):
     """Empty the buffer."""
-    ptr, indptr, indices, shape = chains[0], chains[1], chains[2], chains[6]
-    start, end, base = offsets(shape)
+    ptr, indptr, indices = chains.ptr, chains.indptr, chains.indices
+    n_labels, biases = chains.shape.n_labels, chains.shape.biases
+    start, end, base = offsets(chains.shape)
     for e in range(sizes[0]):
-        t, a = ptr[i] + route[0][e], route[1][e]
+        t, a = ptr[i] + route.nodes[e], route.labels[e]
         for k in range(indptr[t], indptr[t + 1]):
-            buffer[indices[k] * shape[1] + a] = 0.0
-        if shape[2]:
+            buffer[indices[k] * n_labels + a] = 0.0
+        if biases:
             buffer[start + a] = buffer[end + a] = 0.0
     for e in range(sizes[1]):
-        buffer[base + route[3][e]] = 0.0
+        buffer[base + route.pairs[e]] = 0.0
 
 
 @allocating_inside()
-def weigh(planes, i, n, kind, step, limit, best, worst, numbers):
+def weigh(chains, planes, i, kind, step, limit, best, worst, numbers):
     """Carry a step over to the weights of block i and to l."""
-    weights, losses, count = planes[1], planes[2], planes[3][i]
+    weights, losses, count = planes.weights, planes.losses, planes.counts[i]
     change = 0.0
     for k in range(count):
         change -= weights[i, k] * losses[i, k]
@@ -395,5 +400,6 @@ def weigh(planes, i, n, kind, step, limit, best, worst, numbers):
         norm(weights, i, count)
     for k in range(count):
         change += weights[i, k] * losses[i, k]
-    numbers[1] += change / n
-    numbers[2] += 0.5 * numbers[0] * (numbers[0] - 1.0) * change / n
+    change *= chains.weights[i]
+    numbers[1] += change / chains.total
+    numbers[2] += 0.5 * numbers[0] * (numbers[0] - 1.0) * change / chains.total

@@ -48,6 +48,10 @@ class StructuredModel:
         """
         self.size = as_vector(self.joint_feature(X[0], Y[0])).size
 
+    def prepare_weighted(self, X: Any, Y: Any, weights: FloatArray) -> None:
+        """The same where examples have weights; by default these do not matter to a model."""
+        self.prepare(X, Y)
+
     def check(self, X: Any, Y: Any = None) -> None:
         """Check data before anything is decoded; raise a ValueError that names what is wrong."""
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,27 +20,11 @@ import scipy.sparse as sp
 
 from cornerstep.core.types import FloatArray
 from cornerstep.core.vectors import SparseVector
+from cornerstep.structured.compiled.records import Chains, Shape
 from cornerstep.structured.models.base import StructuredModel, shortened
 
 _MOST_LABELS = 32_767  # labelings are kept in 16 bits
 _ENUMERABLE = 5_000
-
-
-class Chains(NamedTuple):
-    """Encoded chains as the kernels take them; see :mod:`cornerstep.structured.compiled.chain`."""
-
-    ptr: Any
-    indptr: Any
-    indices: Any
-    values: Any
-    truth: Any
-    costs: Any
-    shape: tuple[int, int, int, int]
-
-    @property
-    def n(self) -> int:
-        """How many chains."""
-        return len(self.ptr) - 1
 
 
 class ChainModel(StructuredModel):
@@ -128,7 +112,7 @@ class ChainModel(StructuredModel):
         truth = np.zeros(ptr[-1], np.int64)
         if Y is not None:
             truth = self._encode_labels(Y, lengths)
-        shape = (
+        shape = Shape(
             self.n_features_, self.labels_.size,
             int(bool(self.biases)), int(bool(self.transitions)),
         )  # fmt: skip
@@ -140,6 +124,8 @@ class ChainModel(StructuredModel):
             truth.astype(np.int16),
             np.concatenate(costs),
             shape,
+            np.ones(len(lengths)),
+            float(len(lengths)),
         )
 
     def _encode_labels(self, Y: Sequence[Any], lengths: Sequence[int]) -> npt.NDArray[np.int64]:
@@ -224,7 +210,7 @@ class ChainModel(StructuredModel):
         from cornerstep.structured.compiled.chain import decode
 
         labels = np.empty(chains.ptr[-1], np.int16)
-        decode(tuple(chains), w, 0, chains.n, augment, labels, np.empty(chains.n))
+        decode(chains, w, 0, chains.n, augment, labels, np.empty(chains.n))
         return np.split(self.labels_[labels], chains.ptr[1:-1])
 
     def labelings(self, x: Any) -> Iterable[Any] | None:

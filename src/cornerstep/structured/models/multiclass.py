@@ -16,8 +16,8 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from cornerstep.core.types import FloatArray
 from cornerstep.core.vectors import SparseVector
+from cornerstep.structured.compiled.records import Chains, Shape
 from cornerstep.structured.models.base import StructuredModel
-from cornerstep.structured.models.chain import Chains
 
 
 class MulticlassModel(StructuredModel):
@@ -80,7 +80,9 @@ class MulticlassModel(StructuredModel):
             rows.data.astype(np.float64),
             labels,
             np.ones(n),
-            (rows.shape[1], self.labels_.size, 0, 0),
+            Shape(rows.shape[1], self.labels_.size, 0, 0),
+            np.ones(n),
+            float(n),
         )
 
     def _codes(self, Y: Any, n: int) -> npt.NDArray[np.int16]:
@@ -131,7 +133,7 @@ class MulticlassModel(StructuredModel):
         from cornerstep.structured.compiled.chain import decode
 
         labels = np.empty(chains.n, np.int16)
-        decode(tuple(chains), w, 0, chains.n, augment, labels, np.empty(chains.n))
+        decode(chains, w, 0, chains.n, augment, labels, np.empty(chains.n))
         return self.labels_[labels]
 
     def labelings(self, x: Any) -> Iterable[Any]:

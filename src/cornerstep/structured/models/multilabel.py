@@ -61,16 +61,21 @@ class MultilabelModel(StructuredModel):
         self.normalize = normalize
 
     def prepare(self, X: Any, Y: Any) -> None:
+        self.prepare_weighted(X, Y, np.ones(len(_binary(Y, None, "Y"))))
+
+    def prepare_weighted(self, X: Any, Y: Any, weights: FloatArray) -> None:
         labels = _binary(Y, None, "Y")
         self.n_labels_ = labels.shape[1]
         self.n_features_ = _rows(X).shape[1]
-        self.edges_ = self._chosen_edges(labels)
+        self.edges_ = self._chosen_edges(labels, weights)
         self.inference_: Counter[str] = Counter()
         self._inference = Inference(self.n_labels_, self.edges_, 2, self.inference_)
         width = self.n_features_ + bool(self.fit_intercept)
         self.size = self.n_labels_ * width + 4 * len(self.edges_)
 
-    def _chosen_edges(self, labels: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    def _chosen_edges(
+        self, labels: npt.NDArray[np.int64], weights: FloatArray
+    ) -> npt.NDArray[np.int64]:
         m, edges = self.n_labels_, self.edges
         if edges is None:
             return np.empty((0, 2), np.int64)
@@ -78,7 +83,7 @@ class MultilabelModel(StructuredModel):
             if edges == "full":
                 return np.array(list(itertools.combinations(range(m), 2)), np.int64).reshape(-1, 2)
             if edges == "tree":
-                return _tree(labels)
+                return _tree(labels, weights)
         else:
             given = np.asarray(edges)
             pairs = given.ndim == 2 and given.shape[1] == 2 and given.dtype.kind in "iu"
@@ -187,14 +192,15 @@ def _binary(Y: Any, n_labels: int | None, name: str) -> npt.NDArray[np.int64]:
     return labels.astype(np.int64)
 
 
-def _tree(labels: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def _tree(labels: npt.NDArray[np.int64], weights: FloatArray) -> npt.NDArray[np.int64]:
     """The spanning tree of largest mutual information between tags (Chow and Liu)."""
-    n, m = labels.shape
+    m, total = labels.shape[1], weights.sum()
     information = np.zeros((m, m))
     both = np.stack([1 - labels, labels]).astype(float)
-    single = both.mean(axis=1)
+    weighed = weights[:, None] * both
+    single = weighed.sum(axis=1) / total
     for a, b in itertools.product((0, 1), repeat=2):
-        joint = both[a].T @ both[b] / n
+        joint = both[a].T @ weighed[b] / total
         expected = np.outer(single[a], single[b])
         with np.errstate(divide="ignore", invalid="ignore"):
             information += np.where(joint > 0, joint * np.log(joint / expected), 0.0)

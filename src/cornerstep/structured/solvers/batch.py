@@ -1,10 +1,12 @@
 """The plain methods for structured SVMs: Frank-Wolfe on all examples at once, and subgradients.
 
-- *fw*: the corner ``w_s = sum_i psi_i(y_i*)/(lambda n)``, ``l_s = sum_i L_i(y_i*)/n`` and the step
-  ``gamma = gap / (lambda |w - w_s|²)``, clipped to [0, 1]; an iteration decodes all examples.
-- *subgradient*: ``w_t = sum_{s <= t} psi_{i_s}(y*)/(lambda t)``, Pegasos without projection, one
-  example a step, a pass over a fresh permutation an iteration.  After whole passes w_t is a dual
-  point (each example's block the mean of its answers) and proves a gap.
+p_i is an example's share of the weights, 1/n without.
+
+- *fw*: the corner ``w_s = sum_i p_i psi_i(y_i*)/lambda``, ``l_s = sum_i p_i L_i(y_i*)`` and the
+  step ``gamma = gap / (lambda |w - w_s|²)``, clipped to [0, 1]; an iteration decodes all examples.
+- *subgradient*: ``w_t = sum_{s <= t} n p_i psi_i(y*)/(lambda t)``, ``i = i_s``: Pegasos without
+  projection, one example a step, a pass over a fresh permutation an iteration.  After whole passes
+  w_t is a dual point (each example's block the mean of its answers) and proves a gap.
 
 References
 ----------
@@ -27,7 +29,7 @@ from cornerstep.learning.rounding import Rounding, certified
 from cornerstep.optimiser.loop import Look, Move
 from cornerstep.optimiser.order import Order
 from cornerstep.optimiser.pieces import Pieces
-from cornerstep.structured.proofs import Waiting, bound_error, value_error
+from cornerstep.structured.proofs import Waiting, bound_error, primal, value_error
 from cornerstep.structured.solvers.block import Score
 
 
@@ -39,7 +41,7 @@ class BatchSolver(Waiting):
     examples : ModelExamples or ChainExamples
     lam : float
     state : (array, float), optional
-        ``lambda n w`` and ``n l`` to start from.
+        w and l times the sum of the weights, w also times lambda, to start from.
     """
 
     monotone = False
@@ -51,8 +53,8 @@ class BatchSolver(Waiting):
         self.examples = examples
         self.lam = lam
         image, losses = (np.zeros(examples.size), 0.0) if state is None else state
-        self.w = image / (lam * examples.n)
-        self.linear = losses / examples.n
+        self.w = image / (lam * examples.total)
+        self.linear = losses / examples.total
         self._corner: tuple[FloatArray, float] = (self.w, self.linear)
         self._gap = np.inf
         self._steps = 0
@@ -68,14 +70,15 @@ class BatchSolver(Waiting):
 
     def state(self) -> tuple[FloatArray, float]:
         """The dual point, apart from lambda."""
-        return self.w * (self.lam * self.examples.n), self.linear * self.examples.n
+        total = self.examples.total
+        return self.w * (self.lam * total), self.linear * total
 
     def look(self) -> Look:
         begin = time.perf_counter()
         corners = self.examples.corners(self.w)
-        n, square = self.examples.n, float(self.w @ self.w)
-        self._corner = corners.image / (self.lam * n), corners.losses / n
-        hinge = float(np.maximum(corners.hinges, 0.0).mean())
+        total, square = self.examples.total, float(self.w @ self.w)
+        self._corner = corners.image / (self.lam * total), corners.losses / total
+        hinge = self.examples.mean(np.maximum(corners.hinges, 0.0))
         self._gap = hinge + self.lam * square - self.linear
         n_terms = self.examples.n_sums + 8 * self._steps
         off = bound_error(self.examples, self.lam, self.w, self.linear, n_terms)
@@ -173,9 +176,7 @@ class SubgradientSolver(Waiting):
         calls = self.examples.oracle_calls
         hinges = self.examples.hinges(w)
         self.examples.oracle_calls = calls
-        hinge = float(np.maximum(hinges, 0.0).mean())
-        value = 0.5 * self.lam * float(w @ w) + hinge
-        return value, value_error(self.examples, self.lam, w, hinge)
+        return primal(self.examples, self.lam, w, hinges)
 
     def look(self) -> Look:
         last, average = self.models()
@@ -215,8 +216,8 @@ class SubgradientSolver(Waiting):
         if (kept := self.proof()) is not None:
             self._point, look = kept
             return look
-        self._point = point
-        value, error = self.primal(point)
-        unknown = (np.nan,) * (len(self.extra_columns) - 2)
-        extra = (self.best_dual, self.examples.oracle_calls, *unknown)
-        return certified(value, self.best_dual, Rounding(error), extra)
+        self._point, self._known = None, Look(np.inf, np.inf)  # a full look, where the method is
+        look = self.look()
+        if not np.isfinite(look.value) and self._proof is not None:  # beyond float64
+            self._point, look = self._proof
+        return look

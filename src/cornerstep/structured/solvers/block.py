@@ -1,15 +1,53 @@
-"""Block-coordinate Frank-Wolfe for structured SVMs: examples are blocks of the optimiser's method.
+"""The default solver of structured SVMs: block-coordinate Frank-Wolfe on the dual.
 
-:class:`~cornerstep.optimiser.block.BlockSolver` draws the order, counts the passes and keeps the
-gaps.  Here is what its blocks are: a step in each is a step of the dual state, one sweep over many
-examples a call; a full look decodes all examples at w and, with averaging, at the weighted average.
+*Problem.*  Given examples x_i with labelings y_i and shares p_i of the weights (1/n without),
+losses L_i and joint features, ``psi_i(y) = phi(x_i, y_i) - phi(x_i, y)``, minimise over w
+
+``P(w) = lambda/2 |w|² + sum_i p_i max_y (L_i(y) - w'psi_i(y))``.
+
+Its dual, which the solver works on, is
+
+``max over a of  D = l - lambda/2 |w|²``,  ``w = sum_i p_i sum_y a_i(y) psi_i(y) / lambda``,
+``l = sum_i p_i sum_y a_i(y) L_i(y)``,
+
+*subject to*, for every example (a *block*), a_i in the simplex over its labelings.  Few of these
+have weight; those, and some that had or were answers, are stored (*planes*).
+
+*Input*: the dual state to start from; at first every block is its truth, so that ``w = 0``.
+*Output*: the last w, or the average of w after all steps t with weights growing like t; its P, and
+D of the last a.  Any w and any a certify each other: ``P - D`` bounds the error of both.
+
+*Algorithm.*  :class:`~cornerstep.optimiser.block.BlockSolver` draws the order, counts the passes
+and keeps the gaps of the blocks.  An iteration is:
+
+1. **Look**, once in ``check_every`` passes (:meth:`ExampleBlocks.look`): decode all examples at w
+   and at the average, for P of both; D is at hand.  In other passes the gap is estimated by the sum
+   of the blocks' gaps as last seen.
+2. **Stop** if the gap is within the tolerance (the loop does it, after
+   :meth:`ExampleBlocks.certify` has computed w and l anew from the planes).
+3. **A pass of the oracle** (:meth:`ExampleBlocks.sweep`): visit n examples, permuted, uniformly
+   drawn or by their gaps [2]_.  For each:
+
+   a. decode ``v = argmax_y L_i(y) - w'psi_i(y)``; the block's gap is what it gains over a_i;
+   b. take the direction of the rule: ``v - a_i`` ('bcfw' [1]_), ``v - u`` ('bcfw-pairwise'), the
+      steeper of ``v - a_i`` and ``a_i - u`` ('bcfw-away'), or that of the three along which D gains
+      most ('bcfw-auto'); u is the plane with weight of least slope;
+   c. go the exact best step ``gamma = slope / curvature``, at most to where a weight is 0: D, w, l
+      and the average change by it; v becomes a plane.
+
+4. **Corrective passes** (:meth:`ExampleBlocks.correct`), ``cache_passes`` of them, each over all
+   examples in a fresh order: step 3 with the best stored plane for v, which costs no decoding.
+   Those of 'bcfw' are pairwise: its own steps never take all weight off a plane.
+
+Steps are those of :mod:`.planes` for any model, of :mod:`cornerstep.structured.compiled.sweeps` for
+chains.  Numbers that steer them are in :mod:`.settings`.
 
 References
 ----------
 .. [1] S. Lacoste-Julien, M. Jaggi, M. Schmidt, P. Pletscher. Block-coordinate Frank-Wolfe
    optimization for structural SVMs. ICML 2013.
 .. [2] A. Osokin, J.-B. Alayrac, I. Lukasewitz, P. K. Dokania, S. Lacoste-Julien. Minding the gaps
-   for block Frank-Wolfe optimization of structured SVMs. ICML 2016.
+   for block Frank-Wolfe optimization of structured SVMs. ICML 2016: also the corrective passes.
 .. [3] W. Saint-Arnaud, E. Lamouchi, F. Boileau. Review of Frank Wolfe and its variants. Université
    de Montréal.
 """
@@ -26,7 +64,7 @@ from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.learning.rounding import Rounding, certified
 from cornerstep.optimiser.loop import Look, Move
 from cornerstep.structured.problem import Blocks
-from cornerstep.structured.proofs import Waiting, value_error
+from cornerstep.structured.proofs import Waiting, primal
 
 Score = Callable[[FloatArray], float]
 
@@ -82,11 +120,10 @@ class ExampleBlocks(Waiting):
 
     def primal(self, w: FloatArray) -> tuple[float, float]:
         """P(w), from the data, and its rounding."""
-        hinges = np.maximum(self.dual.examples.hinges(w), 0.0)
+        hinges = np.maximum(self.examples.hinges(w), 0.0)
         unknown = np.isinf(self.gaps)  # not visited yet: as if the block were the truth
-        self.gaps[unknown] = hinges[unknown] / hinges.size
-        hinge, lam = float(hinges.mean()), self.dual.lam
-        return 0.5 * lam * float(w @ w) + hinge, value_error(self.examples, lam, w, hinge)
+        self.gaps[unknown] = (hinges * self.examples.weights)[unknown] / self.examples.total
+        return primal(self.examples, self.dual.lam, w, hinges)
 
     def glance(self, gap: float) -> Look:
         value = self.dual.dual()

@@ -17,19 +17,17 @@ from cornerstep.optimiser.pieces import Pieces
 from cornerstep.structured.compiled import chain as kernels
 from cornerstep.structured.compiled import chain_planes
 from cornerstep.structured.compiled import sweeps as steps
-from cornerstep.structured.models.chain import Chains
-from cornerstep.structured.problem import Blocks, Corners
-from cornerstep.structured.proofs import never
+from cornerstep.structured.compiled.records import Chains, Planes, State
+from cornerstep.structured.problem import Blocks, Corners, Examples
+from cornerstep.structured.solvers.settings import BLOCK
 
-_CHUNK = 64  # chains that a worker decodes at a time, however many workers there are
-_ROOM = 8  # planes a block has room for at first
 _CODES = {
     "bcfw": steps.FW, "bcfw-pairwise": steps.PAIRWISE, "bcfw-away": steps.AWAY,
     "bcfw-auto": steps.AUTO,
 }  # fmt: skip
 
 
-class ChainExamples:
+class ChainExamples(Examples):
     """Encoded chains with their batch oracles.
 
     Parameters
@@ -37,48 +35,50 @@ class ChainExamples:
     chains : Chains
     size : int
         Of w.
+    weights : array, optional
+        Of the chains.
     n_jobs : int
         Threads of the batch oracles.  The answers do not depend on it.
     """
 
-    def __init__(self, chains: Chains, size: int, n_jobs: int = 1) -> None:
-        self.chains = tuple(chains)
-        self.n = chains.n
-        self.size = size
+    def __init__(
+        self, chains: Chains, size: int, weights: FloatArray | None = None, n_jobs: int = 1
+    ) -> None:
+        super().__init__(chains.n, size, weights)
+        self.chains = chains._replace(weights=self.weights, total=self.total)
         self.nodes = int(chains.ptr[-1])
-        self.n_labels = chains.shape[1]
+        self.n_labels = chains.shape.n_labels
         self.n_jobs = n_jobs
-        self.oracle_calls = 0
-        self.interrupted = never
-        ptr, indptr, indices, values = self.chains[:4]
-        # roundings of a score
-        self.longest = int(np.diff(indptr).max()) + 2 * int(np.diff(ptr).max()) + 64
-        self.n_sums = 2 * self.nodes  # what the entries of an image are sums of
+        self._lengths = np.diff(chains.ptr)
+        self.longest += int(np.diff(chains.indptr).max()) + 2 * int(self._lengths.max()) + 64
+        self.n_sums += 2 * self.nodes
         self.inexact = 0.0  # Viterbi's algorithm is exact but for rounding
         self.outside = gamma(2**16)  # marginals are quotients of sums of exponentials
-        self._sums = np.bincount(indices, np.abs(values), chains.shape[0]) / self.n
+        sizes = np.abs(chains.values) * self._entry_weights()
+        self._sums = np.bincount(chains.indices, sizes, chains.shape.n_features) / self.total
         self._pieces = Pieces()
 
     def terms(self, w: FloatArray) -> float:
         """What ``sum_k |phi_k w_k|`` is at most, on average over the chains."""
-        n_features, m, biases, transitions = self.chains[6]
+        n_features, m, biases, transitions = self.chains.shape
         size = np.abs(w)
         total = float(self._sums @ size[: n_features * m].reshape(n_features, m).max(axis=1))
         if biases:
             total += float(size[n_features * m :].reshape(-1, m)[:2].max(axis=1).sum())
         if transitions:
-            total += (self.nodes / self.n - 1.0) * float(size[-m * m :].max())
+            total += (self.mean(self._lengths) - 1.0) * float(size[-m * m :].max())
         return total
+
+    def _entry_weights(self) -> FloatArray:
+        """The weight of the chain of each entry of the features."""
+        chains = self.chains
+        return np.repeat(chains.weights, np.diff(chains.indptr[chains.ptr]))
 
     @property
     def width(self) -> float:
         """What the mean of ``|phi(x, y)| + |phi(x, y')|`` is at most."""
-        links = self.nodes / self.n - 1.0
+        links = self.mean(self._lengths) - 1.0
         return 2.0 * float(np.sqrt(self._sums @ self._sums + 2.0 + links**2))
-
-    def _wait(self) -> None:
-        if self.interrupted():
-            raise KeyboardInterrupt
 
     def spread(self, work: Callable[[int, int], None]) -> None:
         """``work(first, last)`` on chunks of the chains; each writes to its own part only."""
@@ -89,11 +89,11 @@ class ChainExamples:
             return
         from concurrent.futures import ThreadPoolExecutor
 
-        starts = range(0, self.n, _CHUNK)
+        starts = range(0, self.n, BLOCK.chunk)
 
         def chunk(start: int) -> None:
             self._wait()
-            work(start, min(start + _CHUNK, self.n))
+            work(start, min(start + BLOCK.chunk, self.n))
 
         with ThreadPoolExecutor(self.n_jobs) as pool:
             list(pool.map(chunk, starts))
@@ -109,25 +109,42 @@ class ChainExamples:
         """The vertex of every block that w points to, summed up."""
         labels, hinges = self.answers(w)
         image = np.zeros(self.size)
-        losses = kernels.scatter_all(self.chains, labels, 1.0, image)
+        losses = kernels.scatter_all(self.chains, labels, image)
         return Corners(image, losses, hinges)
 
     def hinges(self, w: FloatArray) -> FloatArray:
         """The structured hinge of every example."""
         return self.answers(w)[1]
 
+    @property
+    def blocks_of(self) -> Any:
+        """What a dual point in labelings belongs to."""
+        chains = self.chains
+        return "chains", chains.ptr, chains.truth, chains.costs, chains.shape[1:]
+
+    @property
+    def images_of(self) -> Any:
+        """What a dual point in joint features belongs to."""
+        return self.size, self.chains
+
+    def require_soft(self, geometry: str) -> None:
+        """Complain if :meth:`prox` cannot do this."""
+        if self.chains.shape.transitions and geometry == "euclidean":
+            raise ValueError(
+                "geometry must be 'entropic' for chains with transitions, got 'euclidean'"
+            )
+
     def prox(
         self, geometry: str, stages: Sequence[tuple[FloatArray, float, float]]
     ) -> tuple[FloatArray, float]:
         """``sum_i psi_i`` and ``sum_i L_i`` of the marginals: as for any model, by sum-product."""
         self.oracle_calls += self.n
-        linked = bool(self.chains[6][3])
-        pairs = np.zeros((self.n if linked else 0, self.n_labels, self.n_labels))
+        pairs = np.zeros((self.n * self.chains.shape.transitions, self.n_labels, self.n_labels))
         expected = np.empty(self.n)
         if geometry == "euclidean":
             marginals = self._projected(stages)
-            wrong = 1.0 - marginals[np.arange(self.nodes), self.chains[4]]
-            expected = np.array([self.chains[5] @ wrong])
+            wrong = 1.0 - marginals[np.arange(self.nodes), self.chains.truth]
+            losses = float((np.repeat(self.weights, self._lengths) * self.chains.costs) @ wrong)
         else:
             w = np.sum([scale * stage for stage, scale, _ in stages], axis=0)
             temperature = sum(stage[2] for stage in stages)
@@ -137,9 +154,10 @@ class ChainExamples:
                     self.chains, w, 1.0, temperature, a, b, marginals, pairs, expected
                 )
             )
+            losses = float((self.weights * expected).sum())
         image = np.zeros(self.size)
-        kernels.scatter_marginals(self.chains, marginals, pairs, 1.0, image)
-        return image, float(expected.sum())
+        kernels.scatter_marginals(self.chains, marginals, pairs, image)
+        return image, losses
 
     def _projected(self, stages: Sequence[tuple[FloatArray, float, float]]) -> FloatArray:
         """Euclidean steps, where nodes do not depend on each other: projections onto simplices."""
@@ -148,28 +166,30 @@ class ChainExamples:
         for w, scale, temperature in stages:
             scores = np.empty((self.nodes, self.n_labels))
             kernels.all_scores(self.chains, w, scores)
-            step = scale * scores + temperature * self.chains[5][:, None]
-            step[nodes, self.chains[4]] -= temperature * self.chains[5]
+            step = scale * scores + temperature * self.chains.costs[:, None]
+            step[nodes, self.chains.truth] -= temperature * self.chains.costs
             z = simplex_rows(z + step)
         return z
 
     def prox_bounds(self, geometry: str) -> tuple[float, float]:
         """Means over the examples of bounds of ``|F_i|²`` and of the distance from the centre."""
-        ptr, indptr, indices, values, _, _, shape = self.chains
-        lengths = np.diff(ptr)
+        ptr, values, shape, lengths = (
+            self.chains.ptr, self.chains.values, self.chains.shape, self._lengths
+        )  # fmt: skip
         if geometry == "euclidean":
-            return float(values @ values) / self.n + 2.0 * shape[2], float(lengths.mean()) / 2
-        rows = (np.abs(values), indices, indptr)
-        nodes = sp.csr_array(rows, shape=(self.nodes, shape[0]))
+            square = float((self._entry_weights() * values) @ values) / self.total
+            return square + 2.0 * shape.biases, self.mean(lengths) / 2
+        rows = (np.abs(values), self.chains.indices, self.chains.indptr)
+        nodes = sp.csr_array(rows, shape=(self.nodes, shape.n_features))
         ones = (np.ones(self.nodes), np.arange(self.nodes), ptr)
         sums = sp.csr_array(ones, shape=(self.n, self.nodes)) @ nodes
         # marginals differ by weights that sum to 0, so half the diameter of all phi(y) counts; and
         # |phi(y)|² is largest if all labels agree and no entries cancel
         largest = np.asarray(sums.multiply(sums).sum(axis=1)).ravel()
-        largest += 2.0 * shape[2] + shape[3] * (lengths - 1.0) ** 2
+        largest += 2.0 * shape.biases + shape.transitions * (lengths - 1.0) ** 2
         acute = values.size == 0 or values.min() >= 0 or self.nodes == self.n
         factor = 0.5 if acute else 1.0
-        return factor * float(largest.mean()), float(lengths.mean()) * np.log(self.n_labels)
+        return factor * self.mean(largest), self.mean(lengths) * np.log(self.n_labels)
 
     def blocks(self, lam: float, keep: int) -> ChainBlocks:
         """The dual state, at w = 0."""
@@ -178,7 +198,7 @@ class ChainExamples:
     def subgradient_sweep(
         self, order: Any, lam: float, total: FloatArray, late: FloatArray, numbers: FloatArray
     ) -> None:
-        """``total += psi_i(y*)`` at ``w = total / (lam t)``, one example after the other."""
+        """``total += c_i psi_i(y*)`` at ``w = total / (lam t)``, one example after the other."""
         self.oracle_calls += len(order)
         kernels.subgradient_sweep(order, self.chains, lam, total, late, numbers)
 
@@ -196,10 +216,10 @@ class ChainBlocks(Blocks):
 
     def __init__(self, examples: ChainExamples, lam: float, keep: int) -> None:
         super().__init__(examples, lam, keep)
-        n, truth = examples.n, examples.chains[4]
-        self.planes = (truth.copy(), np.ones((n, 1)), np.zeros((n, 1)), np.ones(n, np.int64))
+        n, truth = examples.n, examples.chains.truth
+        self.planes = Planes(truth.copy(), np.ones((n, 1)), np.zeros((n, 1)), np.ones(n, np.int64))
         self._buffer = np.zeros(examples.size)
-        self._grow(_ROOM)
+        self._grow(BLOCK.room)
 
     def sweep(self, order: Any, rule: str, remembered: bool) -> None:
         if not remembered:
@@ -208,37 +228,36 @@ class ChainBlocks(Blocks):
         while len(order):
             done = steps.sweep(
                 order, _CODES[rule], remembered, self.keep, self.examples.chains,
-                self.lam, (self.w, self.v, self.numbers), self.planes, self.gaps, self._buffer,
+                self.lam, State(self.w, self.v, self.numbers), self.planes, self.gaps, self._buffer,
             )  # fmt: skip
             order = order[done:]
             if len(order):
-                self._grow(2 * self.planes[1].shape[1])
+                self._grow(2 * self.planes.weights.shape[1])
 
     def _grow(self, room: int) -> None:
         """Give every block room for so many planes."""
         labels, weights, losses, counts = self.planes
-        ptr, old = self.examples.chains[0], weights.shape[1]
+        ptr, old = self.examples.chains.ptr, weights.shape[1]
         more = room - old
         wider = np.zeros(room * ptr[-1], labels.dtype)
         # block i has the labels from room * ptr[i] on: all that it has moves up as one
         wider[np.arange(labels.size) + np.repeat(more * ptr[:-1], old * np.diff(ptr))] = labels
         weights, losses = (np.pad(table, ((0, 0), (0, more))) for table in (weights, losses))
-        self.planes = (wider, weights, losses, counts)
+        self.planes = Planes(wider, weights, losses, counts)
 
     def rebuild(self) -> None:
-        n = self.examples.n
-        w = np.zeros(self.examples.size)
-        linear = chain_planes.rebuild(self.examples.chains, self.planes, 1.0 / (self.lam * n), w)
+        chains, w = self.examples.chains, np.zeros(self.examples.size)
+        linear = chain_planes.rebuild(chains, self.planes, 1.0 / (self.lam * chains.total), w)
         self.w = w
-        self.numbers[1] = linear / n
+        self.numbers[1] = linear / chains.total
         self._steps = 0
 
     def _n_terms(self) -> int:
-        return self.examples.nodes * (1 + int(self.planes[3].max()))
+        return self.examples.nodes * (1 + int(self.planes.counts.max()))
 
-    def state(self) -> tuple[Any, ...]:
-        return tuple(part.copy() for part in self.planes)
+    def state(self) -> Planes:
+        return Planes(*(part.copy() for part in self.planes))
 
-    def restore(self, state: tuple[Any, ...]) -> None:
-        self.planes = tuple(part.copy() for part in state)
+    def restore(self, state: Planes) -> None:
+        self.planes = Planes(*(part.copy() for part in state))
         self.rebuild()

@@ -1,7 +1,7 @@
 """The dual extragradient method for structured SVMs, in its memory-efficient form.
 
 ``min over w, max over z in Z of  lambda/2 |w|² - <w, Psi(z)> + l(z)``, z_i in the marginal polytope
-of example i, ``Psi(z) = 1/n sum_i E psi_i``, ``l(z) = 1/n sum_i E L_i``.  With a radius R the
+of example i, ``Psi(z) = sum_i p_i E psi_i``, ``l(z) = sum_i p_i E L_i``.  With a radius R the
 regulariser gives way to the ball ``|w| <= R``.  An iteration is
 
 ``v = T(u_0, s),   u = T(v, -eta g(v)),   s <- s - eta g(u)``,
@@ -13,8 +13,8 @@ needed, as
 ``z_i = T(centre, kappa tau (F_i'w_average + c_i))``,
 
 T a softmax, sum-product or Sinkhorn's scaling (entropic) or a projection (Euclidean).  The step
-sizes ``eta`` of w and ``kappa`` of each z_i satisfy ``eta kappa mean(b_i) <= 1``, b_i a bound of
-the squared norm of F_i in the geometry, and the theory promises a gap of the averages of at most
+sizes ``eta`` of w and ``kappa`` of each z_i satisfy ``eta kappa sum_i p_i b_i <= 1``, b_i a bound
+of the squared norm of F_i in the geometry, and the theory promises a gap of the averages of at most
 ``(R²/(2 eta) + spread/kappa) / tau`` after tau iterations.  The bounds b_i are far from tight, so
 both steps are taken at a *pace* of more than 1, which counts as that many iterations, for as long
 as the gap measured keeps what they promise; if it does not, the pace is halved, down to 1.  If that
@@ -43,7 +43,7 @@ from cornerstep.core.rounding import gamma
 from cornerstep.core.types import FloatArray
 from cornerstep.learning.rounding import Rounding, certified
 from cornerstep.optimiser.loop import Look, Move
-from cornerstep.structured.proofs import Waiting, value_error
+from cornerstep.structured.proofs import Waiting, primal
 
 GEOMETRIES = ("entropic", "euclidean")
 _TINY = 1e-12
@@ -89,7 +89,7 @@ class ExtragradientSolver(Waiting):
         self.averages = self._first = Averages(zero, *first)
         self._gap = 0.0  # of the averages themselves
         # a ball that holds the optimum: lambda/2 |w|² <= P(0)
-        start = float(np.maximum(examples.hinges(zero), 0.0).mean())
+        start = examples.mean(np.maximum(examples.hinges(zero), 0.0))
         examples.oracle_calls = 0
         self._ball = math.sqrt(2 * start / lam) if radius is None else radius
         square, spread = examples.prox_bounds(geometry)
@@ -110,7 +110,7 @@ class ExtragradientSolver(Waiting):
     def _prox(self, stages: list[tuple[FloatArray, float, float]]) -> tuple[FloatArray, float]:
         """Psi and l of the z's that the stages lead to."""
         image, losses = self.examples.prox(self.geometry, stages)
-        return image / self.examples.n, losses / self.examples.n
+        return image / self.examples.total, losses / self.examples.total
 
     def _onto_ball(self, w: FloatArray) -> FloatArray:
         norm = math.sqrt(float(w @ w))
@@ -129,12 +129,10 @@ class ExtragradientSolver(Waiting):
         begin = time.perf_counter()
         w, image, linear = self.averages
         calls = self.examples.oracle_calls
-        hinge = float(np.maximum(self.examples.hinges(w), 0.0).mean())
+        value, error = primal(self.examples, self.lam, w, self.examples.hinges(w))
         self.examples.oracle_calls = calls  # those that training needs
         square = float(image @ image)
-        error = value_error(self.examples, self.lam, w, hinge)
         if self.radius is None:
-            value = hinge + 0.5 * self.lam * float(w @ w)
             self.best_value = min(value + error, self.best_value)
             # the least over lambda/2 |w|² <= P(best), which holds the optimum
             limit = math.sqrt(2 * self.best_value / self.lam)
@@ -142,7 +140,7 @@ class ExtragradientSolver(Waiting):
             dual = linear + 0.5 * self.lam * norm * norm - norm * math.sqrt(square)
         else:
             norm = self.radius
-            value, dual = hinge, linear - norm * math.sqrt(square)
+            dual = linear - norm * math.sqrt(square)
         self.best_dual = max(self.best_dual, dual - self._dual_error(norm, linear))
         self._gap = value - dual
         extra = (self.best_dual, self.examples.oracle_calls)

@@ -1,6 +1,6 @@
 """Blocks of any model: each a convex combination of labelings, kept as labelings.
 
-A step in block i: the planes' derivatives ``s_k = (L_k - w'psi_k)/n`` and that of the oracle's
+A step in block i: the planes' derivatives ``s_k = p_i (L_k - w'psi_k)`` and that of the oracle's
 answer, a direction (``v - x``, ``v - u``, ``x - u``), the exact best step along it.  Labelings are
 what is stored; their joint features are kept beside them while these are few.
 
@@ -21,11 +21,10 @@ import numpy as np
 from cornerstep.core.types import FloatArray
 from cornerstep.core.vectors import SparseVector, Vector
 from cornerstep.structured.problem import Blocks, add, dot
+from cornerstep.structured.solvers.settings import BLOCK
 
 RULES = ("bcfw", "bcfw-pairwise", "bcfw-away", "bcfw-auto")
 _FW, _PAIRWISE, _AWAY = range(3)
-_ALONE = 1 - 1e-6  # a block does not step away from a plane that has all but this weight
-_BUDGET = 2**28  # bytes of joint features kept for speed; beyond that they are built when needed
 
 
 def fingerprint(y: Any) -> Any:
@@ -133,7 +132,7 @@ class PlaneBlocks(Blocks):
         """Put ``feature`` into ``store[k]`` in place of what was there, while the budget lasts."""
         self._spent -= memory(store[k])
         store[k] = None
-        if self._spent + memory(feature) <= _BUDGET:
+        if self._spent + memory(feature) <= BLOCK.feature_budget:
             store[k] = feature
             self._spent += memory(feature)
 
@@ -153,11 +152,12 @@ class PlaneBlocks(Blocks):
         return self.examples.n + sum(planes.weights.size for planes in self.planes)
 
     def _step(self, i: int, rule: str, remembered: bool) -> None:
-        examples, planes, w, n = self.examples, self.planes[i], self.w, self.examples.n
+        examples, planes, w = self.examples, self.planes[i], self.w
+        weight, total = examples.weights[i], examples.total
         features, truth = self._features(i), self._truth(i)
         own = dot(truth, w)
         scores = np.array([dot(feature, w) - own for feature in features])
-        scores = (scores + planes.losses) / n
+        scores = (scores + planes.losses) * weight / total
         mean = float(planes.weights @ scores)
         used = np.flatnonzero(planes.weights)
         worst = int(used[scores[used].argmin()])
@@ -168,15 +168,16 @@ class PlaneBlocks(Blocks):
         else:
             y = examples.answer(i, w)
             feature, loss = examples.feature(i, y), examples.loss(i, y)
-            top = examples.hinge(i, y, loss, feature, truth, w) / n
+            top = examples.hinge(i, y, loss, feature, truth, w) * weight / total
             self.gaps[i] = max(top - mean, 0.0)
             if examples.debug and top < scores.max() - 1e-7 * (1 + abs(own)):
+                hinge, earlier = (slope * total / weight for slope in (top, scores.max()))
                 raise ValueError(
                     f"loss_augmented_decode is probably wrong: its answer for example {i} has a "
-                    f"hinge of {top * n:.9g}, an earlier one still has {scores.max() * n:.9g}"
+                    f"hinge of {hinge:.9g}, an earlier one still has {earlier:.9g}"
                 )
         chosen = self._best_direction(
-            rule, planes.weights, scores, worst, top, [*features, feature]
+            i, rule, planes.weights, scores, worst, top, [*features, feature]
         )
         self.numbers[0] += 1.0
         if chosen is None:
@@ -184,10 +185,10 @@ class PlaneBlocks(Blocks):
         kind, step, limit, c, image = chosen
         t = self.numbers[0]
         late = 0.5 * t * (t - 1.0)
-        amount = step / (self.lam * n)
+        amount = weight * step / (self.lam * total)
         add(self.w, image, amount)
         add(self.v, image, late * amount)
-        change = step * float(c[:-1] @ planes.losses + c[-1] * loss) / n
+        change = weight * step * float(c[:-1] @ planes.losses + c[-1] * loss) / total
         self.numbers[1:] += change, late * change
         planes.weights = np.maximum(planes.weights + step * c[:-1], 0.0)
         if step == limit:  # the plane that the step ends at leaves
@@ -201,6 +202,7 @@ class PlaneBlocks(Blocks):
 
     def _best_direction(
         self,
+        i: int,
         rule: str,
         weights: FloatArray,
         scores: FloatArray,
@@ -213,7 +215,7 @@ class PlaneBlocks(Blocks):
         u, v = np.zeros(weights.size + 1), np.zeros(weights.size + 1)
         u[worst], v[-1] = 1.0, 1.0
         x = np.append(weights, 0.0)
-        alone = weights[worst] >= _ALONE
+        alone = weights[worst] >= BLOCK.alone
         away = 0.0 if alone else weights[worst] / (1 - weights[worst])
         options = {
             _FW: (v - x, top - mean, 1.0),
@@ -228,6 +230,7 @@ class PlaneBlocks(Blocks):
             kinds = [_FW if options[_FW][1] >= options[_AWAY][1] else _AWAY]
         else:
             kinds = [_FW, _PAIRWISE, _AWAY]
+        weight, total = self.examples.weights[i], self.examples.total
         best: Any = None
         most = -1.0
         for kind in kinds:
@@ -235,7 +238,7 @@ class PlaneBlocks(Blocks):
             if slope <= 0:
                 continue
             image = combine(features, -c)
-            curvature = square(image) / (self.lam * self.examples.n**2)
+            curvature = square(image) * weight * weight / (self.lam * total**2)
             step = slope / curvature if curvature * limit > slope else limit
             gain = step * slope - 0.5 * step**2 * curvature
             if gain > most:
@@ -243,17 +246,16 @@ class PlaneBlocks(Blocks):
         return best
 
     def rebuild(self) -> None:
-        n = self.examples.n
-        w, linear = np.zeros(self.examples.size), 0.0
-        for i, planes in enumerate(self.planes):
+        total, w, linear = self.examples.total, np.zeros(self.examples.size), 0.0
+        for i, (planes, weight) in enumerate(zip(self.planes, self.examples.weights, strict=True)):
             planes.weights /= planes.weights.sum()
             features = self._features(i)
-            add(w, self._truth(i), 1.0)
+            add(w, self._truth(i), weight)
             for k in np.flatnonzero(planes.weights):
-                add(w, features[k], -planes.weights[k])
-            linear += float(planes.weights @ planes.losses)
-        self.w = w / (self.lam * n)
-        self.numbers[1] = linear / n
+                add(w, features[k], -weight * planes.weights[k])
+            linear += weight * float(planes.weights @ planes.losses)
+        self.w = w / (self.lam * total)
+        self.numbers[1] = linear / total
         self._steps = 0
 
     def state(self) -> list[Planes]:
