@@ -68,16 +68,16 @@ def to_onnx(estimator: Any, path: str | os.PathLike[str] | None = None) -> Any:
         ],
         weights,
     )
-    model = helper.make_model(
+    proto = helper.make_model(
         graph,
         producer_name="cornerstep",
         producer_version=__version__,
         opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)],
     )
-    model.ir_version = 8
-    helper.set_model_props(model, {"classes": json.dumps(estimator.classes_.tolist())})
-    onnx.checker.check_model(model)
+    proto.ir_version = 8
+    helper.set_model_props(proto, {"classes": json.dumps(estimator.classes_.tolist())})
+    onnx.checker.check_model(proto)
     if path is not None:
         with replacing(path) as file:
-            file.write(model.SerializeToString())
-    return model
+            file.write(proto.SerializeToString())
+    return proto
