@@ -78,7 +78,7 @@ def test_gap_draws_in_proportion_to_the_gaps() -> None:
     order = Order("gap", 7, np.random.default_rng(0), gaps)
     counts = np.zeros(7)
     for _ in range(500):
-        order.read()
+        order.gaps_refreshed()
         counts += np.bincount(whole_pass(order), minlength=7)
     expected = np.maximum(gaps, 0.0) / 20 * 500 * 7
     assert counts[0] == counts[6] == 0
@@ -90,7 +90,7 @@ def test_gap_reads_the_gaps_anew_within_a_pass() -> None:
     gaps = np.zeros(100)
     gaps[3] = 1.0
     order = Order("gap", 100, np.random.default_rng(0), gaps)
-    order.read()
+    order.gaps_refreshed()
     first = order.take(100)
     assert first.size == 10
     assert set(first) == {3}
@@ -115,7 +115,7 @@ def test_stale_gaps_are_read_anew_by_a_permuted_pass() -> None:
 @pytest.mark.parametrize("gaps", [np.zeros(4), np.full(4, np.inf)])
 def test_gap_without_any_knowledge_is_uniform(gaps: np.ndarray) -> None:
     order = Order("gap", 4, np.random.default_rng(0), gaps)
-    order.read()
+    order.gaps_refreshed()
     assert set(np.concatenate([whole_pass(order) for _ in range(8)])) == {0, 1, 2, 3}
 
 
@@ -156,7 +156,7 @@ class Bowls:
         value = 0.5 * float(((self.x - self.targets) ** 2).sum())
         return Look(value, float(self._gaps().sum()))
 
-    def glance(self, gap: float) -> Look:
+    def estimate(self, gap: float) -> Look:
         return Look(0.5 * float(((self.x - self.targets) ** 2).sum()), gap, False)
 
     def sweep(self, order: np.ndarray) -> Move:

@@ -32,7 +32,7 @@ from cornerstep.optimiser.solver import Method, Proposal, SteppingState
 from cornerstep.optimiser.steps import StepRule
 
 
-class Blocks(Protocol):
+class BlockOracle(Protocol):
     """What :class:`BlockSolver` asks of the blocks it moves."""
 
     gaps: FloatArray  # each block's gap as last seen, infinite before: visits enter it
@@ -48,7 +48,7 @@ class Blocks(Protocol):
     def look(self) -> Look:
         """Value and gap with an oracle call in every block."""
 
-    def glance(self, gap: float) -> Look:
+    def estimate(self, gap: float) -> Look:
         """The value with this estimate of the gap, and no oracle call."""
 
     def sweep(self, order: IntArray) -> Move:
@@ -67,7 +67,7 @@ class BlockSolver:
 
     Parameters
     ----------
-    blocks : Blocks
+    blocks : BlockOracle
     order : {'permuted', 'uniform', 'gap'}
         See :mod:`cornerstep.optimiser.order`.
     rng : numpy Generator
@@ -82,7 +82,7 @@ class BlockSolver:
 
     def __init__(
         self,
-        blocks: Blocks,
+        blocks: BlockOracle,
         order: str,
         rng: np.random.Generator,
         *,
@@ -119,7 +119,7 @@ class BlockSolver:
         over = visits > 0 and self.expired()  # a certificate follows
         if visits % (self.look_every * n_blocks) == 0 and not over:
             return self._learn(self.blocks.look())
-        return self.blocks.glance(max(self._error * float(self.blocks.gaps.sum()), 0.0))
+        return self.blocks.estimate(max(self._error * float(self.blocks.gaps.sum()), 0.0))
 
     def move(self) -> Move:
         left = self.visits
@@ -143,7 +143,7 @@ class BlockSolver:
 
     def _learn(self, look: Look) -> Look:
         if self.blocks.reads_gaps:
-            self.order.read()
+            self.order.gaps_refreshed()
         estimate = float(self.blocks.gaps.sum())
         if 0 < estimate < math.inf and look.gap > 0:
             self._error = look.gap / estimate
@@ -250,7 +250,7 @@ class Factors(SteppingState):
             parts.append(part)
         return concatenate(parts)
 
-    def glance(self, gap: float) -> Look:
+    def estimate(self, gap: float) -> Look:
         return self._look(gap, certified=False)
 
     def sweep(self, order: IntArray) -> Move:

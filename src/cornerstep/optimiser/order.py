@@ -93,7 +93,7 @@ class Order:
         """Where a compiled sweep begins that permutes its blocks as it goes."""
         return int(self.rng.integers(2**62))
 
-    def read(self) -> None:
+    def gaps_refreshed(self) -> None:
         """All gaps have just been read."""
         self._age = 0
 

@@ -433,7 +433,7 @@ class StructuredProblem(NamedTuple):
     lam: float
 
 
-class Blocks:
+class DualBlocks:
     """The dual state of all blocks: w, l, and what makes the weighted average of all points so far.
 
     ``v = sum over steps s of s(s-1)/2 (change of w)``, so that the average with weights growing

@@ -132,8 +132,8 @@ def visit(i, rule, remembered, keep, chains, lam, state, planes, gaps, work, buf
     if best < 0 and kind != AWAY:
         best = put(planes, ptr, i, chosen, lost, keep)
     amount = weight * step / (lam * total)
-    drain(chains, i, amount, route, sizes, state, buffer)
-    weigh(chains, planes, i, kind, step, limit, best, worst, numbers)
+    apply_direction(chains, i, amount, route, sizes, state, buffer)
+    update_weights(chains, planes, i, kind, step, limit, best, worst, numbers)
 
 
 @allocating_inside()
@@ -196,7 +196,7 @@ def choose(
             rise, furthest = back, heavy / (1.0 - heavy) if heavy < _ALONE else 0.0
         if rise <= 0.0:
             continue
-        sizes = lay(direction, chains, i, mean, n_pairs, chosen, leaving, route)
+        sizes = build_direction(direction, chains, i, mean, n_pairs, chosen, leaving, route)
         square = fill(chains, i, route, sizes, buffer)
         if rule == AUTO:  # only a trial
             clear(chains, i, route, sizes, buffer)
@@ -206,13 +206,13 @@ def choose(
         if kind < 0 or wins > gain:
             gain, kind, step, limit = wins, direction, along, furthest
     if rule == AUTO and kind >= 0:
-        sizes = lay(np.int64(kind), chains, i, mean, n_pairs, chosen, leaving, route)
+        sizes = build_direction(np.int64(kind), chains, i, mean, n_pairs, chosen, leaving, route)
         fill(chains, i, route, sizes, buffer)
     return kind, step, limit, sizes
 
 
 @allocating_inside()
-def lay(direction, chains, i, mean, n_pairs, chosen, leaving, route):
+def build_direction(direction, chains, i, mean, n_pairs, chosen, leaving, route):
     """Write ``v - x``, ``v - u`` or ``x - u`` to ``route``: block x, answer v, worst plane u.
 
     Returns how many single labels and how many pairs it moves.
@@ -338,7 +338,7 @@ def along_planes(chains, planes, i, vector, dots, out):
 
 
 @allocating_inside()
-def drain(chains, i, amount, route, sizes, state, buffer):
+def apply_direction(chains, i, amount, route, sizes, state, buffer):
     """``w += amount psi`` and ``v += amount late psi`` for the psi of the buffer; empty it."""
     ptr, indptr, indices = chains.ptr, chains.indptr, chains.indices
     w, v, numbers = state
@@ -383,7 +383,7 @@ def clear(chains, i, route, sizes, buffer):
 
 
 @allocating_inside()
-def weigh(chains, planes, i, kind, step, limit, best, worst, numbers):
+def update_weights(chains, planes, i, kind, step, limit, best, worst, numbers):
     """Carry a step over to the weights of block i and to l."""
     weights, losses, count = planes.weights, planes.losses, planes.counts[i]
     change = 0.0

@@ -63,7 +63,7 @@ import numpy as np
 from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.learning.rounding import Rounding, certified
 from cornerstep.optimiser.loop import Look, Move
-from cornerstep.structured.problem import Blocks
+from cornerstep.structured.problem import DualBlocks
 from cornerstep.structured.proofs import Waiting, primal
 
 Score = Callable[[FloatArray], float]
@@ -74,7 +74,7 @@ class ExampleBlocks(Waiting):
 
     Parameters
     ----------
-    dual : Blocks
+    dual : DualBlocks
         The dual state to start from.
     rule : str
         One of ``RULES`` of :mod:`.structured_planes`.
@@ -88,7 +88,7 @@ class ExampleBlocks(Waiting):
     reads_gaps = False  # a look sees the hinges, not what a block has of its own
 
     def __init__(
-        self, dual: Blocks, rule: str, *, averaging: bool, score: Score | None = None
+        self, dual: DualBlocks, rule: str, *, averaging: bool, score: Score | None = None
     ) -> None:
         self.dual = dual
         self.examples = dual.examples
@@ -125,7 +125,7 @@ class ExampleBlocks(Waiting):
         self.gaps[unknown] = (hinges * self.examples.weights)[unknown] / self.examples.total
         return primal(self.examples, self.dual.lam, w, hinges)
 
-    def glance(self, gap: float) -> Look:
+    def estimate(self, gap: float) -> Look:
         value = self.dual.dual()
         unknown = (np.nan,) * (len(self.extra_columns) - 2)
         extra = (value, self.dual.examples.oracle_calls, *unknown)

@@ -18,7 +18,7 @@ from cornerstep.structured.compiled import chain as kernels
 from cornerstep.structured.compiled import chain_planes
 from cornerstep.structured.compiled import sweeps as steps
 from cornerstep.structured.compiled.records import Chains, Planes, State
-from cornerstep.structured.problem import Blocks, Corners, Examples
+from cornerstep.structured.problem import Corners, DualBlocks, Examples
 from cornerstep.structured.solvers.settings import BLOCK
 
 _CODES = {
@@ -211,7 +211,7 @@ def simplex_rows(Z: FloatArray) -> FloatArray:
     return np.maximum(Z - excess[np.arange(len(Z)), last][:, None], 0.0)
 
 
-class ChainBlocks(Blocks):
+class ChainBlocks(DualBlocks):
     """The dual state of chains: planes as 16-bit labels in one array."""
 
     def __init__(self, examples: ChainExamples, lam: float, keep: int) -> None:

@@ -20,7 +20,7 @@ import numpy as np
 
 from cornerstep.core.types import FloatArray
 from cornerstep.core.vectors import SparseVector, Vector
-from cornerstep.structured.problem import Blocks, add, dot
+from cornerstep.structured.problem import DualBlocks, add, dot
 from cornerstep.structured.solvers.settings import BLOCK
 
 RULES = ("bcfw", "bcfw-pairwise", "bcfw-away", "bcfw-auto")
@@ -111,7 +111,7 @@ class Planes:
         return other
 
 
-class PlaneBlocks(Blocks):
+class PlaneBlocks(DualBlocks):
     """The dual state of a :class:`~cornerstep.structured.problem.ModelExamples`."""
 
     def __init__(self, examples: Any, lam: float, keep: int) -> None:
