@@ -97,7 +97,7 @@ def test_what_was_there_stays_if_anything_fails(tmp_path, monkeypatch, failing, 
     raised = {"block": kind(), "interrupt": kind(), "write": full}.get(failing)
     with pytest.raises(kind) as caught:
         write_and_raise(path, raised)
-    if kind is WriteError:
+    if isinstance(caught.value, WriteError):
         assert caught.value.filename == str(path)
         assert caught.value.strerror == "No space left on device"
     assert names(tmp_path) == (["a"] if there else [])
@@ -167,6 +167,7 @@ def test_what_killed_writers_left_behind_is_removed_and_nothing_else(tmp_path):
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         env=dict(os.environ, PYTHONPATH=SOURCE),
     )  # fmt: skip
+    assert writer.stdout is not None
     writer.stdout.readline()
     (tmp_path / ".a.0123456789abcdef.part2").write_bytes(b"another's")
     (tmp_path / ".b.0123456789abcdef.part").write_bytes(b"another's")

@@ -6,6 +6,7 @@ import pickle
 import re
 import warnings
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -341,9 +342,9 @@ def test_an_interrupt_keeps_a_certified_model(n, monkeypatch):
 
 def test_the_time_limit_is_for_all_pairs_together(monkeypatch):
     from cornerstep.kernel_svm import estimator as reduced_hull
+    from cornerstep.kernel_svm.training import train
 
     now, left = [0.0], []
-    train = reduced_hull.train
 
     def slow(*arguments, **options):
         left.append(options["time_limit"])
@@ -461,7 +462,7 @@ def test_some_points_in_both_classes():
 
 # -- bad input -------------------------------------------------------------------------------------
 
-BAD = {
+BAD: dict[str, tuple[dict[str, Any], str]] = {
     "two given": ({"nu": 0.1, "C": 1.0}, "only one of nu, K and C may be given, got nu=0.1, C=1.0"),
     "three given": ({"nu": 0.1, "K": 2, "C": 1.0}, "only one of nu, K and C"),
     "nu zero": ({"nu": 0}, "nu must be a positive number, got 0"),

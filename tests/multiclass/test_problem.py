@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -145,11 +146,12 @@ def test_certificate_with_a_kernel(smoothing, solver, max_iter, size):
 
 def problem_of(kind="usunier", smoothing=0.0, data="dense"):
     given = draw(kind, smoothing)
-    examples = {
+    makes: dict[str, Callable[[], Examples | KernelExamples]] = {
         "dense": lambda: Examples(given.X),
         "csr": lambda: Examples(sp.csr_array(given.X)),
         "gram": lambda: KernelExamples(given.X @ given.X.T),
-    }[data]()
+    }
+    examples = makes[data]()
     return MulticlassProblem(
         examples, given.y, given.rho.size, given.loss, given.scales, given.smoothing
     )
@@ -343,7 +345,7 @@ def test_dual_value_is_below_the_exact_one(rule, smoothing, data):
         corner[block] = coefficients
         add_image(image, block, coefficients)
 
-    examples.add_image = recorded
+    examples.add_image = recorded  # type: ignore[method-assign]
     solver = BatchDescent(problem, rule)
     A = np.zeros_like(corner)
     dense = examples.data.astype(float)

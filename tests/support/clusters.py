@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -38,9 +39,15 @@ def chunked(X, chunks):
     return da.from_array(X, chunks=(chunks, *X.shape[1:]))
 
 
+def computed(lazy: Any) -> Any:
+    """What a lazy answer is."""
+    return lazy.compute()
+
+
 def kill_a_worker(client, kind, monkeypatch, at):
     """Have one worker process killed when a solver looks for the ``at``-th time."""
-    look, looks = kind.look, []
+    look = kind.look
+    looks: list[None] = []
 
     def deadly(self):
         looks.append(None)

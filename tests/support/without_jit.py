@@ -93,8 +93,8 @@ def multiclass() -> None:
             for _ in range(3):
                 solver.look()
                 solver.move()
-    for solver in ("envelope", "fw-corrective", "projected-gradient"):
-        MulticlassSVC(solver=solver, smoothing=0.1, max_iter=5).fit(X, y)
+    for name in ("envelope", "fw-corrective", "projected-gradient"):
+        MulticlassSVC(solver=name, smoothing=0.1, max_iter=5).fit(X, y)
     margins(X, rng.standard_normal((4, 4)), y, np.ones((24, 4)))
 
 
@@ -165,7 +165,7 @@ def structured() -> None:
 
 
 if __name__ == "__main__":
-    njit, numba.njit = numba.njit, watched
+    njit, numba.njit = numba.njit, watched  # type: ignore[assignment]
     warnings.simplefilter("ignore")
     problems()
     answers = []

@@ -13,7 +13,7 @@ from sklearn.datasets import load_digits
 
 from cornerstep import MulticlassSVC, certify, load, save
 from cornerstep.data.arrays import is_foreign, to_numpy
-from cornerstep.losses import TopK, Usunier, WeightedTopK, WeightedUsunier
+from cornerstep.losses import Loss, TopK, Usunier, WeightedTopK, WeightedUsunier
 from cornerstep.multiclass.arrays.losses import ArrayLoss
 from support.multiclass_problems import LOSS_KINDS, draw, optimum
 
@@ -189,7 +189,7 @@ def _drawn(seed, equal=True):
     """A loss with equal weights or falling ones, scores (some with ties), labels, a smoothing."""
     rng = np.random.default_rng(seed)
     m = int(rng.integers(3, 90))
-    loss = (TopK, Usunier)[seed % 2](int(rng.integers(1, min(m, 8))))
+    loss: Loss = (TopK, Usunier)[seed % 2](int(rng.integers(1, min(m, 8))))
     if not equal:
         rho = np.sort(rng.random(int(rng.integers(2, min(m, 12)))))[::-1]
         rho = np.ceil(4 * rho) / 4 if seed % 5 < 2 else rho

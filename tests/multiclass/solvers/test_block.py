@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -23,11 +24,12 @@ every_stage = pytest.mark.parametrize("stage", [SWEEPS, ACCELERATED, SECOND_ORDE
 
 def posed(kind, data, smoothing=0.0, seed=0):
     given = draw(kind, smoothing, seed)
-    examples = {
+    makes: dict[str, Callable[[], Examples | KernelExamples]] = {
         "dense": lambda: Examples(given.X),
         "csr": lambda: Examples(sp.csr_array(given.X)),
         "gram": lambda: KernelExamples(given.X @ given.X.T),
-    }[data]()
+    }
+    examples = makes[data]()
     return MulticlassProblem(examples, given.y, given.rho.size, given.loss, given.scales, smoothing)
 
 

@@ -91,6 +91,7 @@ def test_hull_knows_its_best_point(rows):
         assert hull.size()[1] == pytest.approx(error, rel=1e-6, abs=1e-12)
         duals.append(best.linear - 0.5 * square)
         weights = dict.fromkeys(range(len(states)), 0.0)
+        assert best.made is not None
         for weight, source in best.made:
             place = next(i for i, s in enumerate(states) if s.made[0][1] is source)
             weights[place] += weight
