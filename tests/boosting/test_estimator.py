@@ -436,7 +436,7 @@ def test_reweighting_members_that_see_some_features(first):
 def test_long_rounds_ask_the_clock(monkeypatch):
     """Every search and every step of the masters asks; what is known then is certified."""
     X, y = load_breast_cancer(return_X_y=True)
-    original = weak_learners.TreeLearner._search
+    original = weak_learners.TreeLearner.search
     slow: list[bool] = []
 
     def search(self, signed, depth):
@@ -445,7 +445,7 @@ def test_long_rounds_ask_the_clock(monkeypatch):
         slow.append(self.expired())
         return original(self, signed, depth)
 
-    monkeypatch.setattr(weak_learners.TreeLearner, "_search", search)
+    monkeypatch.setattr(weak_learners.TreeLearner, "search", search)
     for method in ("mlpboost", "lpboost", "cerlpboost"):
         slow.clear()
         clf = SoftMarginBoostingClassifier(method, nu=0.1, atol=1e-6, time_limit=0.3).fit(X, y)

@@ -242,7 +242,7 @@ def test_fused_vertices_on_cuda(seed, equal):
     products = torch.tensor(rng.standard_normal((n, 4)), device=device)
     probed = torch.zeros((m, 4), dtype=torch.float64, device=device)
     block, given = slice(0, n), torch.tensor(scores, device=device)
-    values, linear, found, probed = points._on_gpu(problem)(block, given, products, probed)
+    values, linear, found, probed = points.corners_on_gpu(problem)(block, given, products, probed)
     alpha = (found * problem.unit / problem.scales[:, None]).cpu().numpy()
     np.testing.assert_allclose(values.cpu().numpy(), s * loss.value(scores, labels), atol=1e-10)
     np.testing.assert_allclose(alpha, -loss.subgradient(scores, labels), atol=1e-6)
@@ -262,7 +262,7 @@ def test_fused_projections_on_cuda(seed, equal):
     n, m = scores.shape
     module, problem = _fused(loss, n, m, device)
     labels, scales = problem.labels.cpu().numpy(), problem.scales
-    find = module._nearest_on_gpu(problem)
+    find = module.nearest_on_gpu(problem)
     numbers, points, _ = find(slice(0, n), torch.tensor(scores, device=device), smoothing)
     alpha = (points * problem.largest / scales[:, None]).cpu().numpy()
     expected, s = loss.dual_point(scores, labels, smoothing), scales.cpu().numpy()

@@ -55,15 +55,15 @@ def started(kind, data, stage):
 @every_stage
 def test_a_certificate_leaves_schedule_and_dual_points_alone(kind, data, stage):
     solver = started(kind, data, stage)
-    parts = (solver.pace, solver._second_order, solver.order.rng.bit_generator.state)
+    parts = (solver.pace, solver.second_order, solver.order.rng.bit_generator.state)
     before, sweeps = copy.deepcopy(parts), solver.sweeps
     pool = solver.iterate.pool
     beta, image = pool[2].copy(), solver.iterate.image.copy()
     solver.certify(solver.point)
     assert vars(solver.pace) == vars(before[0])
     unlike = {"problem"}  # a copy compares by identity
-    for name in vars(solver._second_order).keys() - unlike:
-        assert getattr(solver._second_order, name) == getattr(before[1], name)
+    for name in vars(solver.second_order).keys() - unlike:
+        assert getattr(solver.second_order, name) == getattr(before[1], name)
     assert solver.order.rng.bit_generator.state == before[2]
     assert solver.sweeps == sweeps
     assert solver.iterate.pool is pool
@@ -117,8 +117,9 @@ def paced(gaps, target=1e-3):
 def test_gaps_that_fall_by_rounding_alone(gap):
     """A pace of nothing calls for as many sweeps as there may be, not for infinitely many."""
     pace = paced([5.0, 4.0, 3.0, 2.0])
+    for last in (math.nextafter(gap, math.inf), gap):
+        pace.note_look(last, 1.0)
     pace.stage = SWEEPS
-    pace._gaps += [math.nextafter(gap, math.inf), gap]
     assert 2 <= pace.most_sweeps() <= BlockSettings().most_sweeps
 
 
