@@ -91,14 +91,15 @@ def test_block_rounds_reach_the_optimum(client, kind, smoothing):
 @pytest.mark.parametrize("solver", ["auto", "envelope"])
 def test_dual_coefficients_are_brought_together(client, monkeypatch, solver):
     problem = draw("weighted-usunier")
-    model = problem.estimator(tol=1e-5, max_iter=300, solver=solver)
+    tol = 1e-5 if solver == "auto" else 1e-2  # so far that the first has corrections
+    model = problem.estimator(tol=tol, max_iter=300, solver=solver)
     data = chunked(problem.X, 4), chunked(problem.y, 4), problem.weight
     model.fit(*data)
     assert solver == "envelope" or "corrective" in model.trace_["kind"]
     assert sp.issparse(model.dual_coef_)
     assert model.bound_ == pytest.approx(problem.dual(model.dual_coef_), rel=1e-9)
     monkeypatch.setattr(clustered, "_GATHERED", 100)
-    assert model.fit(*data).dual_coef_ is None  # too many for one machine
+    assert model.set_params(max_iter=3).fit(*data).dual_coef_ is None  # too many for one machine
 
 
 def test_parquet_and_predictions(client, digits, tmp_path):

@@ -304,7 +304,7 @@ print(grown, X.nbytes, model.bound_, model.objective_)
 
 
 @pytest.mark.linux
-@pytest.mark.parametrize("solver", ["auto", "fw"])
+@pytest.mark.parametrize("solver", ["auto", pytest.param("fw", marks=pytest.mark.slow)])
 def test_resident_memory_is_a_fraction_of_the_data(tmp_path, solver):
     rng = np.random.default_rng(0)
     n, d = 60_000, 500
