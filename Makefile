@@ -1,7 +1,7 @@
 # make demo   train certified models on embedded data and write report/index.html
 # make test   every test but the slow ones        make test-all   all of them
 # make test-gpu   those for a GPU: GPU_PYTHON has torch, pytest and what the package needs
-# make coverage   which lines no test runs; COVERAGE="tests/domains" for some of the tests
+# make coverage   which lines no test runs; COVERAGE="tests/domains --cov-fail-under=0" for some
 # make lint   ruff, mypy, import-linter           make bench      compare with the peers
 # make attack   random problems against every certificate: ATTACK="--seconds 600 --seed 1"
 # make docs   the documentation as a site in site/, its examples run

@@ -206,7 +206,7 @@ def rounding(problem: Problem, x: Any) -> Any:
 
 def bounded(problem: Problem, results: list[Any], judge: Judge) -> None:
     """No lower bound is above the objective of any point that is known."""
-    best = None
+    best: Any = None
     for result in results:
         x = real(result.x)
         outside = max(problem.region.excess(x), 0) * problem.region.size
@@ -227,7 +227,7 @@ def attack(rng: Any, judge: Judge) -> None:
     """One problem, by two methods, the second perhaps from where the first ended."""
     start = copy.deepcopy(rng)
     problem = draw(rng, judge)
-    results = []
+    results: list[Any] = []
     context = list(judge.context)
     refused: RefusedError | None = None
     for k in range(2):

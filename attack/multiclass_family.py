@@ -128,7 +128,8 @@ def attack(rng: Any, judge: Judge) -> None:
     X, y, share, m, given = draw(rng)
     judge.says({k: v for k, v in given.items() if k not in ("costs", "rho")}, X.shape, m)
     task = task_of(given, X, y, share, m)
-    found, context, model = [], list(judge.context), None
+    found, context = [], list(judge.context)
+    model: Any = None
     for _ in range(2):
         how = training(rng, "kernel" in given)
         judge.context = [*context, str(how)]

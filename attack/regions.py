@@ -93,8 +93,8 @@ def _balanced(rng: Any, n: int, r: float) -> Region:
         """Both sides bought at the same pace, the cheapest first, while a pair pays."""
         sides = []
         for sign in (1, -1):
-            side = np.flatnonzero(signs == sign)
-            sides.append([[g[i], LONG(caps[i])] for i in side[np.argsort(g[side])]])
+            here = np.flatnonzero(signs == sign)
+            sides.append([[g[i], LONG(caps[i])] for i in here[np.argsort(g[here])]])
         total = LONG(0)
         while sides[0] and sides[1] and sides[0][0][0] + sides[1][0][0] < 0:
             amount = min(sides[0][0][1], sides[1][0][1])

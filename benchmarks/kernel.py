@@ -59,7 +59,7 @@ class Problem:
             variance = self.X.var()
         return float(1 / (self.X.shape[1] * variance))
 
-    def options(self) -> dict[str, float]:
+    def options(self) -> dict[str, Any]:
         """As ``ReducedHullSVC`` takes it."""
         return {"C": self.C} if self.C is not None else {"K": self.K or 0.0}
 
@@ -152,7 +152,7 @@ def image(problem: Problem, beta: Array) -> Array:
             problem.kept.update(zip(some.tolist(), columns, strict=True))
         else:
             out += beta[some] @ columns
-    for i in support:
+    for i in support.tolist():
         if i in problem.kept:
             out += beta[i] * problem.kept[i]
     return out

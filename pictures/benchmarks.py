@@ -239,9 +239,9 @@ def plot(section: Section, figures: list[Figure]) -> Path:
             return _bars(section, some, names)
         height = 0.95 + 0.27 * len(names)
         figure, ax = plt.subplots(figsize=(8.6, height), layout="constrained")
-        for y, name in enumerate(names):
+        for row, name in enumerate(names):
             values = [f.value for f in some if f.dataset == name]
-            ax.plot([min(values), max(values)], [y, y], color=GREY, linewidth=1.2, zorder=1)
+            ax.plot([min(values), max(values)], [row, row], color=GREY, linewidth=1.2, zorder=1)
         for solver, colour in zip(shown, _COLOURS, strict=False):
             for reached, marker in ((True, "o"), (False, ">")):
                 points = [
@@ -250,8 +250,8 @@ def plot(section: Section, figures: list[Figure]) -> Path:
                 ]  # fmt: skip
                 label = solver if reached else "_nolegend_"
                 if points or reached:
-                    ax.scatter(*zip(*points or [(math.nan, 0)], strict=True), color=colour, s=42,
-                               marker=marker, label=label, zorder=2)  # fmt: skip
+                    x, y = zip(*points or [(math.nan, 0)], strict=True)
+                    ax.scatter(x, y, color=colour, s=42, marker=marker, label=label, zorder=2)
         ax.set_xscale("log")
         _finish(ax, section, names)
         figure.legend(loc="outside lower center", ncols=4)

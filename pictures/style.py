@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib
+from cycler import cycler
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
@@ -53,7 +54,7 @@ _LOOK: Any = {
     "axes.facecolor": "none",
     "axes.grid": True,
     "axes.axisbelow": True,
-    "axes.prop_cycle": plt.cycler(color=SERIES),
+    "axes.prop_cycle": cycler(color=SERIES),
     "grid.color": GRID,
     "grid.linewidth": 0.7,
     "xtick.color": MUTED,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -56,7 +57,7 @@ def _rules(check, *args):
 
 def test_lies_of_minimize_are_caught():
     problem = minimize_family.draw(np.random.default_rng(0), Judge())
-    how = {"tol": 1e-6, "max_iter": 100}
+    how: dict[str, Any] = {"tol": 1e-6, "max_iter": 100}
     honest = minimize(problem.objective, problem.region.domain, **how)
 
     def broken(**changes):
@@ -85,7 +86,7 @@ def _gapless(problem, result):
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 def test_lies_of_a_multiclass_machine_are_caught(kernel):
-    given = {"C": 1.0, "fit_intercept": True}
+    given: dict[str, Any] = {"C": 1.0, "fit_intercept": True}
     if kernel == "rbf":
         given |= {"kernel": "rbf", "gamma": 1.0, "degree": 2, "coef0": 1.0}
     task = multiclass_family.task_of(given, X, Y, None, 3)
@@ -138,7 +139,7 @@ def test_lies_of_a_kernel_machine_are_caught(size):
 
 def test_lies_of_a_structured_model_are_caught():
     task = structured._chain(np.random.default_rng(3))
-    how = {"atol": 1e-2, "max_iter": 100}
+    how: dict[str, Any] = {"atol": 1e-2, "max_iter": 100}
     model = StructuredSVC(task.model, random_state=0, **how).fit(task.X, task.Y)
     weights, value = model.coef_, model.objective_
     model.coef_ = 2 * weights + 1

@@ -1,9 +1,11 @@
 """Every benchmark runs from data to table and plot, on tiny data made on the spot."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -91,7 +93,7 @@ def data_folder(tmp_path_factory):
 
 def smaller(name, benchmark):
     """The benchmark with problems of the same names, but tiny."""
-    builds = {
+    builds: dict[str, Callable[[], Any]] = {
         "frank_wolfe": partial(frank_wolfe._problem, 20, 2, 1.0),
         "memory": partial(memory._problem, 30),
         "fw_iteration": partial(fw_iteration.random_problem, 40, D, M, np.float64),
@@ -133,9 +135,9 @@ def test_a_benchmark_runs_to_the_end(name, data_folder, tmp_path, monkeypatch, c
     assert {row.dataset for row in rows} == {dataset.name for dataset in benchmark.datasets}
     for row in rows:
         assert row.measures, (row.solver, row.stopped)
-    shown = Console(file=StringIO(), width=250)
-    table.show(benchmark, rows, shown)
-    assert rows[0].solver in shown.file.getvalue()
+    shown = StringIO()
+    table.show(benchmark, rows, Console(file=shown, width=250))
+    assert rows[0].solver in shown.getvalue()
     for file in runner.write(name, rows, tmp_path):
         assert file.stat().st_size > 0
     if benchmark.plot is not None:

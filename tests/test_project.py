@@ -93,6 +93,7 @@ def test_the_wheel_has_what_it_needs_and_links_that_lead_somewhere(tmp_path):
         assert re.match(r"https://|#", link), link
         if link.startswith(repository):
             there = re.fullmatch(r"/(?:blob|raw)/main/([^#]+)(?:#.*)?", link[len(repository) :])
+            assert there is not None, link
             assert (ROOT / there[1]).exists(), link
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     assert len(links) == len(re.findall(r"\]\(([^)]+)\)", readme))
@@ -121,7 +122,7 @@ def papers(text):
 
 def test_every_paper_that_a_module_names_is_on_the_page_with_that_module():
     page = (ROOT / "docs" / "references.md").read_text(encoding="utf-8")
-    listed = [(re.search(r"[^\W\d_]{2,}", entry)[0], year, entry) for entry, year in papers(page)]
+    listed = [(re.findall(r"[^\W\d_]{2,}", entry)[0], year, entry) for entry, year in papers(page)]
     for _, name, _ in pkgutil.walk_packages(cornerstep.__path__, "cornerstep."):
         if "triton" in name or name.endswith("__main__"):
             continue

@@ -3,6 +3,7 @@
 import signal
 import time
 from contextlib import nullcontext
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,11 +21,13 @@ from cornerstep.boosting import long_work
 from cornerstep.boosting import training as boosting_machine
 from cornerstep.boosting.learners import trees as weak_learners
 from cornerstep.boosting.learners.trees import FiniteLearner
+from cornerstep.boosting.machine import mean_importances
 from cornerstep.boosting.problem import SoftMargin
 from cornerstep.boosting.solvers import smoothed as soft_margin_smoothed
 from cornerstep.boosting.solvers.frank_wolfe import STEPS
 from cornerstep.boosting.solvers.master import Master
 from cornerstep.boosting.solvers.methods import METHODS
+from cornerstep.boosting.solvers.restriction import add_tail
 from cornerstep.boosting.solvers.solver import BoostingSolver
 from cornerstep.boosting.training import tree_learner
 from cornerstep.optimiser.loop import Stopping, run
@@ -190,7 +193,7 @@ def test_fw_candidate_is_taken_when_it_is_better():
 def test_sample_weights_are_repetitions():
     X, y = noisy(40, decimals=8)
     weights = np.random.default_rng(0).integers(0, 4, 40)
-    options = {"nu": 0.3, "atol": 0.02}
+    options: dict[str, Any] = {"nu": 0.3, "atol": 0.02}
     weighted = SoftMarginBoostingClassifier(**options).fit(X, y, sample_weight=weights)
     repeated = SoftMarginBoostingClassifier(**options).fit(
         np.repeat(X, weights, axis=0), np.repeat(y, weights)
@@ -358,12 +361,11 @@ def test_limits_keep_the_best_model():
 def test_one_interrupt_is_enough_for_several_classes(monkeypatch):
     runs = []
 
-    def run(*arguments, **options):
+    def counted(*arguments, **options):
         runs.append(1)
-        return original(*arguments, **options)
+        return run(*arguments, **options)
 
-    original = boosting_machine.run
-    monkeypatch.setattr(boosting_machine, "run", run)
+    monkeypatch.setattr(boosting_machine, "run", counted)
     monkeypatch.setattr(boosting, "deferred_interrupt", lambda: nullcontext(lambda: bool(runs)))
     X, y = load_iris(return_X_y=True)
     y = np.random.default_rng(0).permutation(y)
@@ -435,8 +437,8 @@ def test_reweighting_members_that_see_some_features(first):
 def test_long_rounds_ask_the_clock(monkeypatch):
     """Every search and every step of the masters asks; what is known then is certified."""
     X, y = load_breast_cancer(return_X_y=True)
-    original = weak_learners.TreeLearner._search
-    slow = []
+    original = weak_learners.TreeLearner.search
+    slow: list[bool] = []
 
     def search(self, signed, depth):
         if slow:
@@ -444,7 +446,7 @@ def test_long_rounds_ask_the_clock(monkeypatch):
         slow.append(self.expired())
         return original(self, signed, depth)
 
-    monkeypatch.setattr(weak_learners.TreeLearner, "_search", search)
+    monkeypatch.setattr(weak_learners.TreeLearner, "search", search)
     for method in ("mlpboost", "lpboost", "cerlpboost"):
         slow.clear()
         clf = SoftMarginBoostingClassifier(method, nu=0.1, atol=1e-6, time_limit=0.3).fit(X, y)
@@ -526,10 +528,9 @@ def test_limits_too_short_for_a_first_hypothesis_give_one_answer_for_all(monkeyp
 def test_ctrl_c_at_the_end_does_not_lose_the_model(monkeypatch):
     def pressing(*arguments):
         signal.raise_signal(signal.SIGINT)
-        return original(*arguments)
+        return mean_importances(*arguments)
 
     X, y = load_breast_cancer(return_X_y=True)
-    original = boosting.mean_importances
     monkeypatch.setattr(boosting, "mean_importances", pressing)
     previous = signal.signal(signal.SIGINT, signal.default_int_handler)  # background: ignored
     try:
@@ -592,9 +593,8 @@ def test_few_rows_that_contradict_each_other_end(seed, monkeypatch):
     def near(*arguments):
         calls.append(1)
         assert len(calls) < 500
-        return original(*arguments)
+        return add_tail(*arguments)
 
-    original = soft_margin_smoothed.add_tail
     monkeypatch.setattr(soft_margin_smoothed, "add_tail", near)
     fitted = SoftMarginBoostingClassifier(nu=0.1, atol=0.01).fit(X, y)
     assert calls

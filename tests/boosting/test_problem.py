@@ -27,6 +27,7 @@ def test_projection_is_the_kl_projection(nu, ties, weighted):
     kl = cp.sum(cp.kl_div(x, problem.prior)) / problem.eta  # sums to 1: the linear terms cancel
     other = cp.Problem(cp.Minimize(z @ x + kl), [cp.sum(x) == 1, x <= problem.caps])
     other.solve(solver=cp.CLARABEL)
+    assert x.value is not None
     np.testing.assert_allclose(d, x.value, atol=1e-4)
     assert g == pytest.approx(other.value, abs=1e-7)
     assert d.sum() == pytest.approx(1, abs=1e-12)

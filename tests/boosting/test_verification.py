@@ -269,7 +269,7 @@ def test_other_learners_are_recomputed_as_far_as_they_can_be():
 def test_machines_that_were_never_trained_are_certified_too(monkeypatch):
     """Ctrl-C in the first of three: the others give one answer for all, and claim no more."""
     X, y = data(classes=3)
-    original, calls = TreeLearner._search, []
+    original, calls = TreeLearner.search, []
 
     def search(self, signed, depth):
         calls.append(depth)
@@ -277,7 +277,7 @@ def test_machines_that_were_never_trained_are_certified_too(monkeypatch):
             signal.raise_signal(signal.SIGINT)
         return original(self, signed, depth)
 
-    monkeypatch.setattr(TreeLearner, "_search", search)
+    monkeypatch.setattr(TreeLearner, "search", search)
     previous = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         model = SoftMarginBoostingClassifier(nu=0.2, atol=1e-9).fit(X, y)

@@ -339,8 +339,7 @@ def test_what_is_wrong_is_said_in_one_line(command, folder, line, words):
 def test_ctrl_c_saves_the_best_model_so_far(command, folder, monkeypatch):
     """The signal comes while the loop runs, as from a keyboard."""
     from cornerstep.multiclass import training as multiclass_run
-
-    loop = multiclass_run.run
+    from cornerstep.optimiser.loop import run as loop
 
     def interrupted(*arguments, **options):
         threading.Timer(0.3, signal.raise_signal, (signal.SIGINT,)).start()

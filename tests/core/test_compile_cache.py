@@ -31,6 +31,8 @@ def load(tmp_path):
 
     def loaded():
         spec = importlib.util.spec_from_file_location("kernel_of_the_test", path)
+        assert spec is not None
+        assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
         return module.twice

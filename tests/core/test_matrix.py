@@ -64,8 +64,7 @@ def test_repeated_entries_are_summed_and_the_input_kept(form):
         np.array([0, 3, 3, 3, 3]),
     )
     given = form((data, indices, indptr), shape=(4, 4))
-    for columns in ([0], [1], [0, 1, 2, 3]):
-        columns = np.array(columns)
+    for columns in (np.array([0]), np.array([1]), np.arange(4)):
         out = Matrix(given, "A").combine(columns, np.ones(columns.size))
         np.testing.assert_array_equal(out, given.toarray()[:, columns].sum(axis=1))
     assert given.nnz == 3
@@ -74,7 +73,7 @@ def test_repeated_entries_are_summed_and_the_input_kept(form):
 @every_form
 @pytest.mark.parametrize("shape", [(9, 5), (5, 9), (4, 1), (2, 2)])
 def test_gram_and_eigenvalues(form, shape):
-    A, _ = sample(*shape, seed=2)
+    A, _ = sample(shape[0], shape[1], seed=2)
     matrix = Matrix(form(A), "A")
     eigenvalues = np.linalg.eigvalsh(A.T @ A)
     assert matrix.gram_norm() == pytest.approx(eigenvalues[-1], rel=1e-10)

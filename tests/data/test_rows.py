@@ -80,6 +80,7 @@ def test_svmlight_lines_of_any_length_are_read_once(tmp_path, monkeypatch, seed)
     path = tmp_path / "a.svm"
     path.write_bytes(b"\n".join(lines) + (b"" if seed % 4 == 0 else b"\n"))
     rows = open_rows(path, n_features=d)
+    assert rows.target is not None
     assert np.array_equal(rows.target, y)
     blocks = list(rows.blocks())
     assert [block.shape[0] for block in blocks] == np.diff(rows.starts).tolist()
@@ -113,8 +114,9 @@ def test_files_that_are_written_to_during_a_fit_are_noticed(tmp_path, monkeypatc
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((60, 4)), np.arange(60) % 3
     path = write_data(tmp_path, kind, X, y)
-    rows = open_rows(path, **({"target": "t"} if kind == "parquet" else {}))
-    passes, read = [], streaming.Rows.blocks
+    rows = open_rows(path, target="t" if kind == "parquet" else None)
+    passes: list[None] = []
+    read = streaming.Rows.blocks
 
     def blocks(self):
         passes.append(None)
@@ -289,10 +291,10 @@ def test_no_traceback_on_any_bytes(files, tmp_path, monkeypatch, name):
                 del broken[at : at + rng.choice([1, 5, 10**6])]
             broken = broken or bytearray(b"x")
         data.write_bytes(bytes(broken))
-        how = rng.choice(["--stream", "--no-stream"])
+        where = rng.choice(["--stream", "--no-stream"])
         code, err = said(*rng.choice([
-            ("fit", used, "-q", "--max-iter", 2, *target, how), ("predict", "model", used, how),
-            ("evaluate", "model", used, *target, how),
+            ("fit", used, "-q", "--max-iter", 2, *target, where), ("predict", "model", used, where),
+            ("evaluate", "model", used, *target, where),
         ]))  # fmt: skip
         assert code in (0, 2, 3), err
         assert err.count("\n") == 1 or code in (0, 3), err

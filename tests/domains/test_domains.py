@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
+from cornerstep.core.vectors import dense
 from cornerstep.domains import (
     BalancedBox,
     Birkhoff,
@@ -365,6 +366,7 @@ def test_a_block_that_rests_up_to_rounding_does_not_block_the_others(case):
         x = np.concatenate([[0.5, 0.5, 0, 0], vertex * noise])
         product.snap(x)
         d = np.concatenate([[-0.5, 0.5, 0, 0], x[4:] - vertex])
+        assert product.max_step is not None
         assert product.max_step(x, d) == pytest.approx(1.0)
 
 
@@ -379,9 +381,9 @@ def test_hull_faces_at_any_scale_and_with_tiny_weights(scale, flat):
         weights = np.array([1.0, 1e-3, 1e-9, 1e-13])
         x = weights @ points[used] / weights.sum()
         gradient = rng.standard_normal(6)
-        vertex = hull.in_face_lmo(gradient, x)
+        vertex = dense(hull.in_face_lmo(gradient, x))
         assert gradient @ vertex <= (points[used[:2]] @ gradient).min() + 1e-9 * scale
-        for d in (x - vertex, hull.lmo(gradient) - vertex):
+        for d in (x - vertex, dense(hull.lmo(gradient)) - vertex):
             step = hull.max_step(x, d)
             assert step == np.inf or hull.contains(x + step * d, 1e-7)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -72,7 +74,7 @@ REFUSED = {
     "box matrix": (lambda: Box(np.zeros((2, 2)), 1), "lower must be a vector"),
     "box lower NaN": (lambda: Box([0, nan], 1), "lower must be finite"),
     "box upper infinite": (lambda: Box([0, 0], inf), "upper must be finite"),
-    "nuclear shape": (lambda: NuclearNormBall(3), "shape must be two integers"),
+    "nuclear shape": (lambda: NuclearNormBall(cast(Any, 3)), "shape must be two integers"),
     "nuclear side": (lambda: NuclearNormBall((3, 0)), r"shape\[1\] must be a positive integer"),
     "hull no point": (lambda: ConvexHull(np.zeros((0, 3))), "vertices must have at least one row"),
     "hull no column": (lambda: ConvexHull(np.zeros((3, 0))), "vertices must have at least one row"),

@@ -62,6 +62,7 @@ def test_project_is_the_nearest_point(domain, constraints, size):
     )
     nearest = domain.project(y)
     assert domain.contains(nearest)
+    assert u.value is not None
     np.testing.assert_allclose(nearest, u.value, atol=2e-5)
     assert np.sum((nearest - y) ** 2) <= np.sum((u.value - y) ** 2) * (1 + 1e-6) + 1e-9
 
@@ -104,6 +105,7 @@ def test_project_entropy(domain):
     objective = cp.Maximize(log_weights @ u + cp.sum(cp.entr(u)))
     cp.Problem(objective, sums).solve(solver=cp.CLARABEL)
     best = domain.project_entropy(log_weights)
+    assert u.value is not None
     np.testing.assert_allclose(best, u.value, atol=1e-3)  # the entropy is flat near its maximum
     assert log_weights @ best - best @ np.log(best) >= objective.value - 1e-7
     assert domain.contains(domain.project_entropy(1e4 * log_weights))

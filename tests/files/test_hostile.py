@@ -15,6 +15,7 @@ import tempfile
 import zipfile
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -209,9 +210,9 @@ def test_what_another_release_wrote_is_named_when_it_cannot_be_used(path, other)
 @pytest.mark.parametrize(("left", "right"), [("[", "]"), ('{"tuple": [', "]}")])
 def test_deep_nesting_is_refused(path, depth, left, right):
     text = json.dumps(File("linear").manifest)
-    text = text.replace('"C": 1.0', f'"C": {left * depth}1{right * depth}').encode()
+    nested = text.replace('"C": 1.0', f'"C": {left * depth}1{right * depth}').encode()
     with pytest.raises(ModelFileError):
-        load(File("linear").write(path, text))
+        load(File("linear").write(path, nested))
 
 
 @pytest.mark.parametrize("shape", [(2**40,), (10**9, 10**9), (0, 10**30), (2**62, 2**62), (3, 5)])
@@ -295,7 +296,7 @@ def test_what_would_not_load_is_not_saved(path):
     assert not path.exists()
 
 
-JUNK = [
+JUNK: list[Any] = [
     None, True, 0, -1, 5, 10**9, 2**63, 1.5, 1e308, "", "x", "4", [], [1], [[]], {},
     {"float": "nan"}, {"float": "x"}, {"tuple": [1, 2]}, {"dict": [[1, 2]]}, {"objects": ["a", 1]},
     {"status": "solved"}, {"status": "no"}, {"traces": []}, {"array": "coef_"}, {"csr": {}},

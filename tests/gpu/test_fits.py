@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -13,7 +15,7 @@ from cornerstep import MulticlassSVC, certify  # noqa: E402
 from cornerstep.data.arrays import DeviceError, to_numpy  # noqa: E402
 
 RHO = [5 / 15, 4 / 15, 3 / 15, 2 / 15, 1 / 15]
-LOSSES = {
+LOSSES: dict[str, dict[str, Any]] = {
     "max-hinge": {},
     "top-k": {"k": 5},
     "usunier": {"k": 5},

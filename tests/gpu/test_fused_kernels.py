@@ -109,7 +109,7 @@ def _check_corners(problem, scores, dtype):
     n, m = scores.shape
     z, _ = _margins(problem, scores)
     expected = problem.losses.corners(scores.double(), problem.labels, _margins(problem, scores)[1])
-    find, none = array_points._on_gpu(problem), torch.zeros((n, 0), device="cuda")
+    find, none = array_points.corners_on_gpu(problem), torch.zeros((n, 0), device="cuda")
     probed = torch.zeros((m, 0), dtype=torch.float64, device="cuda")
     values, linear, points, _ = find(slice(0, n), scores.clone(), none.double(), probed)
     values, linear = values / problem.scales, linear / problem.scales
@@ -132,11 +132,9 @@ def _check_corners(problem, scores, dtype):
 def _check_nearest(problem, scores, smoothing):
     n, m = scores.shape
     z, deltas = _margins(problem, scores)
-    _, exact = array_points._nearest_by_arrays(problem)(slice(0, n), scores.clone(), smoothing)[1:]
+    _, exact = array_points.nearest_by_arrays(problem)(slice(0, n), scores.clone(), smoothing)[1:]
     expected = exact * (problem.largest / problem.scales)[:, None]
-    numbers, _, exact = array_points._nearest_on_gpu(problem)(
-        slice(0, n), scores.clone(), smoothing
-    )
+    numbers, _, exact = array_points.nearest_on_gpu(problem)(slice(0, n), scores.clone(), smoothing)
     alpha = exact * (problem.largest / problem.scales)[:, None]
     own = torch.arange(m, device="cuda")[None, :] == problem.labels[:, None]
     beta = torch.where(own, 0.0, -alpha)

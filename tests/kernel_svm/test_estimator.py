@@ -10,6 +10,7 @@ import threading
 import warnings
 from contextlib import contextmanager
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -541,7 +542,7 @@ def test_some_points_in_both_classes():
 
 # -- bad input -------------------------------------------------------------------------------------
 
-BAD = {
+BAD: dict[str, tuple[dict[str, Any], str]] = {
     "two given": ({"nu": 0.1, "C": 1.0}, "only one of nu, K and C may be given, got nu=0.1, C=1.0"),
     "three given": ({"nu": 0.1, "K": 2, "C": 1.0}, "only one of nu, K and C"),
     "nu zero": ({"nu": 0}, "nu must be a positive number, got 0"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -20,7 +22,7 @@ from cornerstep.learning.kernel_blocks import CallableKernel, InnerProductKernel
 from cornerstep.optimiser.loop import Stopping, run
 from support.kernel_problems import draw, optimum, problem, train
 
-SETTINGS = {
+SETTINGS: dict[str, dict[str, Any]] = {
     "K": {"K": 7},
     "real K": {"K": 7.4},
     "hard margin": {"K": 1},

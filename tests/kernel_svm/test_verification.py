@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -92,7 +93,7 @@ def test_the_scale_of_gamma_is_that_of_the_spread_at_any_offset():
 
 def test_multiclass_kernels_gain_too():
     X, y = clouds(60, m=3)
-    options = {"kernel": "rbf", "gamma": 0.3, "tol": 1e-6, "random_state": 0}
+    options: dict[str, Any] = {"kernel": "rbf", "gamma": 0.3, "tol": 1e-6, "random_state": 0}
     here = MulticlassSVC(**options).fit(X, y)
     there = MulticlassSVC(**options).fit(X + 2.0**20, y)
     assert there.objective_ == pytest.approx(here.objective_, rel=1e-5)
@@ -155,7 +156,8 @@ def test_certificates_are_true_whatever_the_scales(seed):
     X = X + np.abs(X).max() * 10.0 ** rng.uniform(0, 6) if rng.random() < 0.3 else X
     weights = np.ones(n)
     if rng.random() < 0.5:
-        weights = 10.0 ** rng.uniform(*rng.choice([[-12, 12], [-1, 1]]), n)
+        reach = rng.choice([12, 1])
+        weights = 10.0 ** rng.uniform(-reach, reach, n)
     smallest, total = np.bincount(y, weights).min(), weights.sum()
     share = rng.choice([1.0, 0.5, 10.0 ** rng.uniform(-8, 0)])
     size = [
@@ -255,7 +257,7 @@ def test_distances_may_overflow():
 
 # Tampering
 
-MODELS = {
+MODELS: dict[str, dict[str, Any]] = {
     "nu": {"nu": 0.4}, "K": {"K": 5.0}, "C": {"C": 2.0}, "linear": {"C": 0.5, "kernel": "linear"},
     "linear nu": {"nu": 0.4, "kernel": "linear"}, "precomputed": {"nu": 0.4},
     "poly": {"K": 5.0, "kernel": "poly", "coef0": 1.0},

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
@@ -58,11 +60,14 @@ def test_streamed_runs_go_on(tmp_path, digits, solver, monkeypatch):
 
 def test_written_now_and_then(tmp_path, digits, monkeypatch):
     monkeypatch.setattr(checkpoints, "_EVERY", 0.0)
-    written = []
+    written: list[None] = []
     write = checkpoints.Checkpoint.write
-    monkeypatch.setattr(
-        checkpoints.Checkpoint, "write", lambda self: (written.append(None), write(self))
-    )
+
+    def noted(self):
+        written.append(None)
+        write(self)
+
+    monkeypatch.setattr(checkpoints.Checkpoint, "write", noted)
     model = MulticlassSVC(C=0.05, solver="fw", max_iter=5, checkpoint=tmp_path / "state.npz")
     model.fit(*digits)
     assert len(written) == 7
@@ -72,16 +77,17 @@ def test_written_now_and_then(tmp_path, digits, monkeypatch):
 def test_other_training_is_refused(tmp_path, digits, solver):
     X, y = digits
     path = tmp_path / "state.npz"
-    options = {"solver": solver, "max_iter": 3, "checkpoint": path}
+    options: dict[str, Any] = {"solver": solver, "max_iter": 3, "checkpoint": path}
     MulticlassSVC(**options).fit(X, y)
     other = "fw" if solver != "fw" else "block"
-    for change, message in [
+    changes: list[tuple[dict[str, Any], str]] = [
         ({"solver": other}, f"its solver is '{solver}', not '{other}'"),
         ({"loss": "top-k", "k": 3}, "its loss is"),
         ({"smoothing": 0.1}, "its smoothing is 0.0, not 0.1"),
         ({"C": 2.0}, "its training data is"),
         ({"intercept_scaling": 2.0}, "its training data is"),
-    ]:
+    ]
+    for change, message in changes:
         with pytest.raises(ValueError, match=message):
             MulticlassSVC(**options | change).fit(X, y)
     weights = np.ones(y.size)

@@ -26,7 +26,7 @@ def iris():
 
 @pytest.fixture(scope="module")
 def path(iris):
-    return regularization_path(MulticlassSVC(tol=1e-6, random_state=0), *iris, CS)
+    return regularization_path(MulticlassSVC(tol=1e-6, random_state=0), iris[0], iris[1], CS)
 
 
 def test_certified_and_in_order(path):
@@ -47,7 +47,7 @@ def test_same_optimum_as_cold_fits(iris, kernel, loss, smoothing):
         loss, k=2, rho=rho, kernel=kernel, smoothing=smoothing, tol=1e-8, random_state=0
     )
     weight = np.linspace(0.5, 1.5, 150)
-    path = regularization_path(model, *iris, [0.1, 1.0, 10.0], sample_weight=weight)
+    path = regularization_path(model, iris[0], iris[1], [0.1, 1.0, 10.0], sample_weight=weight)
     for C, fitted in zip(path.Cs, path.estimators, strict=True):
         cold = clone(model).set_params(C=C).fit(*iris, sample_weight=weight)
         assert fitted.objective_ == pytest.approx(cold.objective_, rel=2e-8)
@@ -59,7 +59,7 @@ def test_same_optimum_as_cold_fits(iris, kernel, loss, smoothing):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_true_certificates_of_every_solver(iris, solver, smoothing, kernel):
     model = MulticlassSVC(solver=solver, smoothing=smoothing, kernel=kernel, max_iter=50)
-    path = regularization_path(model, *iris, [10.0, 0.1, 1.0])
+    path = regularization_path(model, iris[0], iris[1], [10.0, 0.1, 1.0])
     for C, fitted in zip(path.Cs, path.estimators, strict=True):
         best = clone(model).set_params(C=C, solver="block", tol=1e-8, max_iter=1000).fit(*iris)
         assert fitted.bound_ <= best.objective_ * (1 + 1e-12)
@@ -88,14 +88,14 @@ def test_estimators_are_independent(iris):
 @pytest.mark.parametrize("solver", LINEAR_SOLVERS)
 def test_without_an_intercept_nothing_is_shared(iris, solver):
     model = MulticlassSVC(solver=solver, fit_intercept=False, max_iter=10, random_state=0)
-    short = regularization_path(model, *iris, [0.01])
-    long = regularization_path(model, *iris, [0.01, 1.0])
+    short = regularization_path(model, iris[0], iris[1], [0.01])
+    long = regularization_path(model, iris[0], iris[1], [0.01, 1.0])
     assert np.array_equal(short.estimators[0].coef_, long.estimators[0].coef_)
 
 
 def test_the_estimator_is_not_changed(iris):
     model = MulticlassSVC(C=5.0, random_state=0)
-    regularization_path(model, *iris, [1.0])
+    regularization_path(model, iris[0], iris[1], [1.0])
     assert not hasattr(model, "coef_")
     assert model.C == 5.0
     assert model.warm_start is False
@@ -128,14 +128,14 @@ def test_plot(path, iris):
 @pytest.mark.parametrize("Cs", [[], 1.0, [0.0, 1.0], [-1.0], ["a"], [np.nan], [[1.0, 2.0]]])
 def test_bad_cs(iris, Cs):
     with pytest.raises(ValueError, match="Cs must be a sequence of positive numbers"):
-        regularization_path(MulticlassSVC(), *iris, Cs)
+        regularization_path(MulticlassSVC(), iris[0], iris[1], Cs)
 
 
 def test_bad_estimator(iris):
     with pytest.raises(TypeError, match="estimator must have warm_start"):
-        regularization_path(SVC(), *iris, [1.0])
+        regularization_path(SVC(), iris[0], iris[1], [1.0])
 
 
 def test_errors_of_fit_come_through(iris):
     with pytest.raises(ValueError, match="solver must be one of"):
-        regularization_path(MulticlassSVC(solver="newton"), *iris, [1.0])
+        regularization_path(MulticlassSVC(solver="newton"), iris[0], iris[1], [1.0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ Y = np.array(["a", "b", "c"])[np.arange(60) % 3]
 TWO = Y != "c"
 COSTS = np.array([[0.0, 1.0, 2.0], [1.0, 0.0, 3.0], [2.0, 1.5, 0.0]])
 
-MODELS = {
+MODELS: dict[str, dict[str, Any]] = {
     "default": {},
     "two classes": {},
     "without intercept": {"fit_intercept": False},

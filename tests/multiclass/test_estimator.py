@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import signal
 import warnings
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -20,6 +21,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
 from cornerstep import MulticlassSVC, certify, load, save
+from cornerstep.learning.kernel_functions import gamma_value
 from cornerstep.losses import CostSensitive, TopK
 from cornerstep.multiclass.solvers.batch import BatchDescent
 from cornerstep.multiclass.solvers.block import BlockAscent
@@ -135,8 +137,7 @@ def test_rbf_kernel_is_its_gram_matrix(iris, data, gamma):
 def test_gamma_scale_in_single_precision(iris, data):
     # a mean far from 0: the variance must not drown in rounding
     X = (iris[0] + (1000 if data is np.asarray else 5)).astype(np.float32)
-    model = MulticlassSVC(kernel="rbf").fit(data(X), iris[1])
-    assert model._kernel_fit[1] == pytest.approx(1 / (4 * X.astype(float).var()), rel=1e-4)
+    assert gamma_value("scale", data(X)) == pytest.approx(1 / (4 * X.astype(float).var()), rel=1e-4)
 
 
 def test_polynomial_kernel_has_the_parameters_of_svc(iris):
@@ -148,7 +149,7 @@ def test_polynomial_kernel_has_the_parameters_of_svc(iris):
     assert model.score(X, y) == pytest.approx(SVC(**parameters).fit(X, y).score(X, y), abs=0.03)
 
 
-INDEFINITE = {
+INDEFINITE: dict[str, dict[str, Any]] = {
     "callable": {"kernel": lambda A, B: -rbf_kernel(A, B)},
     "poly": {"kernel": "poly", "degree": 2, "coef0": -1.0, "gamma": 1.0},
 }
@@ -289,7 +290,7 @@ def test_invariances(kind, smoothing):
     X, y, weight = problem.X, problem.y, problem.weight
     least = pytest.approx(optimum(kind, smoothing), rel=2e-8)
     rng = np.random.default_rng(1)
-    costs = problem.parameters.get("costs")
+    costs: Any = problem.parameters.get("costs")
     per_example = kind.endswith("per example")
 
     def rows(index):
@@ -593,8 +594,9 @@ def test_an_early_end_warns(iris):
 def test_interrupt_keeps_the_model(solver, presses, monkeypatch):
     X, y = load_digits(return_X_y=True)
     kinds = {"block": BlockAscent, "fw-corrective": CorrectiveDescent}
-    kind = kinds.get(solver, BatchDescent)
-    move, moves = kind.move, []
+    kind: Any = kinds.get(solver, BatchDescent)
+    move = kind.move
+    moves: list[None] = []
 
     def pressed(self):
         moves.append(None)
@@ -663,7 +665,7 @@ def test_top_k_by_sorting():
         assert top.shape == (300, k)
         hits = 0
         for i in range(300):
-            best = sorted(range(10), key=lambda j, i=i: -scores[i, j])[:k]
+            best = sorted(range(10), key=(-scores[i]).__getitem__)[:k]
             assert list(top[i]) == [model.classes_[j] for j in best]
             hits += y[i] in model.classes_[best]
         assert model.top_k_score(X, y, k) == pytest.approx(hits / 300)
@@ -691,7 +693,7 @@ def test_bad_k_of_top_k(iris, k):
     with pytest.raises(ValueError, match="k must be an integer from 1 to 3"):
         model.predict_top_k(iris[0], k)
     with pytest.raises(ValueError, match="k must be an integer from 1 to 3"):
-        model.top_k_score(*iris, k=k)
+        model.top_k_score(iris[0], iris[1], k=k)
 
 
 # -- a citizen of scikit-learn ---------------------------------------------------------------------
@@ -805,7 +807,7 @@ def test_bad_parameters(iris, parameters, message):
 )
 def test_bad_weights(iris, weight, message):
     with pytest.raises(ValueError, match=message):
-        MulticlassSVC().fit(*iris, sample_weight=weight)
+        MulticlassSVC().fit(iris[0], iris[1], sample_weight=weight)
 
 
 def test_bad_data(iris):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -337,7 +339,7 @@ def test_relabelling_the_classes_permutes_the_answers(kind, m, rng):
         )
     y = new[case.y]
     scores = case.draw_scores(rng)
-    close = {"rtol": 1e-13, "atol": 1e-13}
+    close: dict[str, Any] = {"rtol": 1e-13, "atol": 1e-13}
     value = loss.value(scores, case.y)
     np.testing.assert_allclose(renamed.value(scores[:, old], y), value, **close)
     for name, extra in [("subgradient", ()), ("dual_point", (0.2,)), ("project", ())]:
@@ -425,7 +427,7 @@ def test_input_is_left_alone(rng):
 
 
 def test_losses_by_name(rng):
-    options = {"cost-sensitive": {"costs": 1 - np.eye(4)}}
+    options: dict[str, dict[str, Any]] = {"cost-sensitive": {"costs": 1 - np.eye(4)}}
     options |= {name: {"rho": [2, 1]} for name in ("weighted-top-k", "weighted-usunier")}
     provenance = [make_loss(name, k=3, **options.get(name, {})) for name in LOSSES]
     classes = [MaxHinge, CostSensitive, TopK, Usunier, WeightedTopK, WeightedUsunier]

@@ -1,6 +1,7 @@
 """MulticlassSVC is a citizen of scikit-learn."""
 
 import pytest
+from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from cornerstep import MulticlassSVC
@@ -18,4 +19,6 @@ ESTIMATORS = [
 @parametrize_with_checks(ESTIMATORS)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_scikit_learn_checks(estimator, check):
+    if "memmap" in str(check):  # streamed, which takes longer, and compared with no other model
+        estimator = clone(estimator).set_params(tol=0.01)
     check(estimator)

@@ -34,13 +34,14 @@ class _Reference:
         self.weights = {i: 1.0}
 
     def point(self) -> np.ndarray:
-        return sum(w * dense(_atom(i, "dense")) for i, w in self.weights.items())
+        return np.sum([w * dense(_atom(i, "dense")) for i, w in self.weights.items()], axis=0)
 
     def change(self, scale: float, changes: list[tuple[int, float]], drop: int | None) -> None:
         self.weights = {i: scale * w for i, w in self.weights.items()}
         for i, change in changes:
             self.weights[i] = self.weights.get(i, 0.0) + change
-        self.weights.pop(drop, None)
+        if drop is not None:
+            self.weights.pop(drop, None)
         self.weights = {i: w for i, w in self.weights.items() if w > 0}
 
 

@@ -60,7 +60,8 @@ def test_solved() -> None:
 class _Rounded:
     """A solver whose gap halves with every move, down to a rounding term that stays."""
 
-    monotone, extra_columns = False, ()
+    monotone = False
+    extra_columns: tuple[str, ...] = ()
 
     def __init__(self, rounding: float) -> None:
         self.point, self.rounding = 0, rounding
@@ -116,7 +117,8 @@ def test_the_last_certificate_is_within_the_limit() -> None:
     """A solver that says how long it takes is told to end so much earlier."""
 
     class Slow:
-        monotone, extra_columns, point, closing = False, (), 0.0, 0.0
+        monotone, point, closing = False, 0.0, 0.0
+        extra_columns: tuple[str, ...] = ()
 
         def look(self) -> Look:
             return Look(1.0, 1.0)
@@ -352,7 +354,9 @@ def test_trace_plot() -> None:
     np.testing.assert_array_equal(line.get_xdata(), result.trace["seconds"])
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("seconds", "duality gap")
     assert axes.get_yscale() == "log"
-    assert axes.get_legend().get_texts()[0].get_text() == "mine"
+    legend = axes.get_legend()
+    assert legend is not None
+    assert legend.get_texts()[0].get_text() == "mine"
     assert Trace().plot(axes) is axes  # an empty trace draws nothing, on axes of one's own
     plt.close("all")
 

@@ -132,8 +132,9 @@ def test_dropped_atoms_leave_the_active_set(method: str) -> None:
         result = minimize(
             objective, L1Ball(30, 0.6), method=method, max_iter=max_iter, tol=1e-9, random_state=0
         )
+        assert result.active_set is not None
         sizes.append(len(result.active_set))
-        keys = {tuple(atom.dense()) for atom in result.active_set.atoms}
+        keys = {tuple(dense(atom)) for atom in result.active_set.atoms}
         assert len(keys) == sizes[-1]
     kinds = result.trace["kind"]
     dropped = [kind.endswith("-drop") for kind in kinds]
@@ -168,6 +169,7 @@ def test_long_runs_keep_the_point_and_its_decomposition_together(method: str) ->
     max_iter = 100 if method == "fully-corrective" else 3000  # each of them is many steps
     for domain in (L1Ball(80, 4.0), ConvexHull(rng.standard_normal((200, 80)))):
         result = minimize(objective, domain, method=method, tol=1e-10, max_iter=max_iter)
+        assert result.active_set is not None
         np.testing.assert_allclose(result.active_set.point(), result.x, rtol=0, atol=1e-12)
         assert result.active_set.weights.min() > 0
         assert result.active_set.weights.sum() == pytest.approx(1.0, abs=1e-12)
@@ -177,6 +179,7 @@ def test_fully_corrective_is_optimal_over_its_atoms() -> None:
     objective, domain = _projection()
     result = minimize(objective, domain, method=FullyCorrective(accuracy=1e-3), max_iter=4, tol=0)
     gradient = objective.at(result.x).gradient
+    assert result.active_set is not None
     inside = float(gradient @ result.x) - result.active_set.scores(gradient).min()
     assert 0 <= inside <= 1e-2 * result.gap
     assert set(result.trace["kind"]) == {"start", "corrective"}
@@ -191,7 +194,7 @@ def _small(domain: Any, scale: float) -> Quadratic:
     return Quadratic(scale * np.eye(domain.size), -scale * target)
 
 
-GRIDS = {
+GRIDS: dict[str, Any] = {
     "simplex": Simplex(3),
     "simplex-2.5": Simplex(3, 2.5),
     "P_2": CappedSimplex(4, 2),

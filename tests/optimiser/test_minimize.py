@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from itertools import permutations
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -338,7 +338,7 @@ def test_block_says_what_a_factor_lacks(direction: str) -> None:
         (lambda: Block("sorted"), "order must be one of permuted, uniform, gap, got 'sorted'"),
         (lambda: Block(direction="up"), "direction must be one of fw, away, pairwise"),
         (lambda: RandomizedAway(0), "sample_size must be an integer >= 1"),
-        (lambda: RandomizedAway(1.5), "sample_size must be an integer"),
+        (lambda: RandomizedAway(cast(Any, 1.5)), "sample_size must be an integer"),
         (lambda: RandomizedAway(1, full_every=0), "full_every must be an integer >= 1"),
         (lambda: FullyCorrective(accuracy=1.0), "accuracy must be between 0 and 1"),
     ],
@@ -352,7 +352,7 @@ def test_schedules_ask_for_the_constants_they_need() -> None:
     flat = LeastSquares(np.ones((1, 3)), [0.0])  # not strongly convex
     with pytest.raises(ValueError, match="needs a positive strong_convexity, got 0"):
         minimize(flat, DOMAIN, method="di-away-schedule")
-    unknown = Smooth(lambda x: 0.5 * x @ x, lambda x: x, strong_convexity=1.0)
+    unknown = Smooth(lambda x: float(0.5 * x @ x), lambda x: x, strong_convexity=1.0)
     with pytest.raises(ValueError, match="needs a positive lipschitz, got None"):
         minimize(unknown, DOMAIN, method="di-pairwise-schedule")
     rule = AwaySchedule(strong_convexity=1.0, lipschitz=1.0)
@@ -371,7 +371,7 @@ def test_a_step_rule_must_answer_a_step(answer: float) -> None:
 
 def test_short_needs_a_lipschitz_constant() -> None:
     with pytest.raises(ValueError, match="needs a Lipschitz constant"):
-        minimize(Smooth(lambda x: 0.5 * x @ x, lambda x: x), DOMAIN, step="short")
+        minimize(Smooth(lambda x: float(0.5 * x @ x), lambda x: x), DOMAIN, step="short")
 
 
 def test_methods_and_steps_are_copied() -> None:
@@ -385,10 +385,10 @@ def test_methods_and_steps_are_copied() -> None:
 
 
 def test_numpy_numbers_are_numbers() -> None:
-    result = minimize(
-        OBJECTIVE, DOMAIN, tol=np.float32(1e-3), rtol=np.int64(0), max_iter=np.int32(50)
-    )
-    assert result.success
+    numbers: dict[str, Any] = {
+        "tol": np.float32(1e-3), "rtol": np.int64(0), "max_iter": np.int32(50)
+    }  # fmt: skip
+    assert minimize(OBJECTIVE, DOMAIN, **numbers).success
 
 
 def test_rtol_is_relative_to_the_value() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -31,7 +33,7 @@ def softplus(x):
     return np.logaddexp(0, A @ x).sum()
 
 
-OBJECTIVES = {
+OBJECTIVES: dict[str, tuple[Any, Any]] = {
     "quadratic": (Quadratic(Q, C), quadratic),
     "quadratic csr": (Quadratic(sp.csr_array(Q), C), quadratic),
     "quadratic operator": (Quadratic(aslinearoperator(Q), C), quadratic),
@@ -198,6 +200,6 @@ def test_value_error_names_the_argument(build, message):
 
 def test_smooth_takes_functions():
     with pytest.raises(TypeError, match="gradient must be a function of x, got 3"):
-        Smooth(softplus, 3)
+        Smooth(softplus, cast(Any, 3))
     with pytest.raises(TypeError, match="value must be a function of x, got None"):
-        Smooth(None, softplus)
+        Smooth(cast(Any, None), softplus)

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from cornerstep.optimiser.progress import Descent, Progress, _duration
+from cornerstep.optimiser.progress import Descent, Progress, duration
 
 
 def test_the_way_is_measured_on_a_log_scale():
@@ -36,7 +36,7 @@ def test_the_time_left_follows_the_rate():
 
 
 def test_durations_are_said_as_people_do():
-    assert [_duration(s) for s in (0.2, 45, 600, 7200)] == ["1 s", "45 s", "10 min", "2.0 h"]
+    assert [duration(s) for s in (0.2, 45, 600, 7200)] == ["1 s", "45 s", "10 min", "2.0 h"]
 
 
 def test_the_display_fits_a_narrow_terminal():
@@ -44,9 +44,8 @@ def test_the_display_fits_a_narrow_terminal():
 
     progress = Progress(1, "StructuredSVC, bcfw-pairwise", lambda value: 1e-3 * value)
     for second in range(5):
-        progress._descent.add(float(second), 1000.0 * 0.5**second)
-    progress._gap = 62.5
-    shown = Text.from_markup(progress._lines(123_456, 3600.0, 1234.5678, "")).plain.splitlines()
+        progress.update(second, float(second), 1234.5678, 1000.0 * 0.5**second, 1.0, "fw")
+    shown = Text.from_markup(progress.lines(123_456, 3600.0, 1234.5678, "")).plain.splitlines()
     assert shown[0].endswith("iteration 123,456  primal 1234.57  dual 1172.07")
     assert shown[1].startswith("  relative gap 5.1e-02 ━")
     assert shown[1].endswith(" 1e-03  3600.0 s, about 85 min left")

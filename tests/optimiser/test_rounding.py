@@ -94,8 +94,7 @@ def _capped(rng: Any, scale: float, kind: str) -> Judge:
         total = float(share * caps.sum())
     domain: Any = CappedSimplex(n, total, caps, at_most)
     if kind == "polytope":
-        row = {"A_eq": np.ones((1, n)), "b_eq": [total]}
-        domain = Polytope(**row, lower=np.zeros(n), upper=caps)
+        domain = Polytope(A_eq=np.ones((1, n)), b_eq=[total], lower=np.zeros(n), upper=caps)
 
     def violation(x: Any) -> Any:
         excess = x.sum() - LONG(total)
@@ -296,7 +295,8 @@ def test_an_early_bound_that_was_rounding_is_not_kept() -> None:
         B = rng.standard_normal((2, 2))
         objective = Quadratic(B.T @ B + 0.1 * np.eye(2), rng.standard_normal(2))
         result = minimize(objective, Box([-1e6] * 2, [1e6] * 2))
-        best = objective.at(np.linalg.solve(B.T @ B + 0.1 * np.eye(2), -objective.linear)).value
+        x: Any = np.linalg.solve(B.T @ B + 0.1 * np.eye(2), -objective.linear)
+        best = objective.at(x).value
         assert result.lower_bound <= min(result.value, best + 1e-14 * abs(best))
 
 
@@ -331,7 +331,8 @@ def test_what_leaves_the_domain_does_not_come_back() -> None:
 
 def test_an_oracle_that_its_domain_denies_is_named() -> None:
     domain = Simplex(3)
-    domain.start = lambda: domain.atom(0).dense() * 2  # type: ignore[method-assign,assignment]
+    outside: Any = lambda: domain.atom(0).dense() * 2  # noqa: E731
+    domain.start = outside  # type: ignore[method-assign]
     with pytest.raises(ValueError, match=r"Simplex\(3, radius=1\) must contain the point"):
         minimize(Quadratic(np.eye(3)), domain)
 
@@ -367,6 +368,7 @@ def test_saddle_points_hold_at_every_scale() -> None:
         primal, dual = Simplex(3, scale), (Simplex(4, 2.0), Box(-np.ones(4), np.ones(4)))[seed % 2]
         result = extragradient(Bilinear(F), primal, dual, tol=0.0, max_iter=200)
         F = F.astype(LONG)
+        assert result.dual is not None
         w, z = result.x.astype(LONG), result.dual.astype(LONG)
         upper = 2 * (F.T @ w).max() if seed % 2 == 0 else abs(F.T @ w).sum()
         lower = (F @ z).min() * LONG(scale)

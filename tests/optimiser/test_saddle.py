@@ -12,7 +12,12 @@ from cornerstep import Status, extragradient
 from cornerstep.domains import Ball, Birkhoff, Box, Product, Simplex
 from cornerstep.saddle import Bilinear
 
-GEOMETRIES = ["euclidean", "entropic", ("euclidean", "entropic"), ("entropic", "euclidean")]
+GEOMETRIES: list[str | tuple[str, str]] = [
+    "euclidean",
+    "entropic",
+    ("euclidean", "entropic"),
+    ("entropic", "euclidean"),
+]
 
 
 def game(seed, p=7, q=11):
@@ -90,6 +95,7 @@ def test_products_of_simplices_and_boxes():
             Bilinear(F), Box(-np.ones(5), 1.0), Z, geometry=geometry, tol=5e-3, max_iter=50_000
         )
         assert result.success
+        assert result.dual is not None
         blocks = (F @ result.dual, F.T @ result.x)
         upper = blocks[1][:4].max() + 2 * blocks[1][4:].max()
         assert result.value == pytest.approx(upper, abs=1e-10)
@@ -188,4 +194,5 @@ def test_a_step_beyond_float64_ends_at_the_point_before_it():
         )
         assert result.status is Status.NON_FINITE
         assert np.isfinite(result.value)
+        assert result.dual is not None
         assert Simplex(2).contains(result.dual)

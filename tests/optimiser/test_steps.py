@@ -63,7 +63,7 @@ def test_no_room_means_no_step(rule: Any) -> None:
 
 def test_exact_goes_all_the_way_where_f_is_linear() -> None:
     c = np.array([1.0, 0.0, -1.0])
-    for objective in (Quadratic(np.zeros((3, 3)), c), Smooth(lambda x: c @ x, lambda x: c)):
+    for objective in (Quadratic(np.zeros((3, 3)), c), Smooth(lambda x: float(c @ x), lambda x: c)):
         ray = objective.at(X).along(Direction.towards(X, np.array([0.0, 0.0, 3.0])))
         assert Exact().size(ray, 0.7, 0.0) == 0.7
 
@@ -95,10 +95,10 @@ def test_exact_survives_noise_and_cliffs() -> None:
 
     rng = np.random.default_rng(0)
     for root in (1e-12, 1e-6, 0.3, 1 - 1e-9):
-        noisy = Ray(lambda t, root=root: t - root + 1e-17 * rng.standard_normal())
+        noisy: Any = Ray(lambda t, root=root: t - root + 1e-17 * rng.standard_normal())
         if noisy.slope < 0:
             assert Exact().size(noisy, 1.0, 0.0) == pytest.approx(root, abs=1e-14)
-        cliff = Ray(lambda t, root=root: -1e-300 if t < root else 1e300)
+        cliff: Any = Ray(lambda t, root=root: -1e-300 if t < root else 1e300)
         assert Exact().size(cliff, 1.0, 0.0) == pytest.approx(root, abs=1e-14)
 
 
@@ -123,12 +123,14 @@ def test_backtracking_keeps_its_promise_and_its_estimate() -> None:
         rule = Backtracking()
         step = rule.size(ray, 1.0, 0.0)
         assert 0 < step <= 1
+        assert rule.estimate is not None
         square = float(D.dense @ D.dense)
         model = ray.value(0.0) + step * ray.slope + 0.5 * rule.estimate * step**2 * square
         assert ray.value(step) <= model
         assert rule.estimate <= 2 * 3.0  # at most `grow` times the true constant
     patient = Backtracking(1e-8)
     assert 0 < patient.size(_rays()[0], 1.0, 0.0) <= 1
+    assert patient.estimate is not None
     assert patient.estimate > 0.5
 
 

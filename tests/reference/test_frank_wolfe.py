@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import islice
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from cornerstep.optimiser import AwaySchedule, Block, PairwiseSchedule, Randomiz
 from reference import frank_wolfe as published
 
 STEPS = 20
-DOMAINS = {
+DOMAINS: dict[str, Any] = {
     "simplex": Simplex(6),
     "P_3": CappedSimplex(7, 3),
     "Q_2": CappedSimplex(6, 2, at_most=True),
@@ -126,7 +127,7 @@ def test_schedules(name, seed, rule):
 
 @pytest.mark.parametrize("seed", range(5))
 def test_block_coordinates(seed):
-    parts = [Simplex(3), CappedSimplex(4, 2), Simplex(2)]
+    parts: list[Any] = [Simplex(3), CappedSimplex(4, 2), Simplex(2)]
     domain = Product(parts)
     rng = np.random.default_rng(seed)
     Q = rng.standard_normal((12, 9))

@@ -79,6 +79,7 @@ def test_feature_names_are_shown():
 
 @pytest.mark.skipif(BROWSER is None, reason="no Chromium here")
 def test_a_browser_draws_every_chart_without_errors(tmp_path):
+    assert BROWSER is not None
     parts = [
         section(*classifier(name), title=name)
         for name in ("linear", "hull", "trees, three classes")

@@ -1,5 +1,7 @@
 """StructuredSVC: certificates, solvers, options."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -180,7 +182,9 @@ def test_step_is_the_formula():
 
 def test_planes_outgrow_their_room():
     X, Y = chains(n=4, n_labels=5, longest=6)
-    options = {"lam": 1e-3, "atol": 0.0, "max_iter": 60, "cache_passes": 0, "random_state": 0}
+    options: dict[str, Any] = {
+        "lam": 1e-3, "atol": 0.0, "max_iter": 60, "cache_passes": 0, "random_state": 0,
+    }  # fmt: skip
     clf = StructuredSVC(ChainModel(), **options).fit(X, Y)
     slow = StructuredSVC(ChainModel(), debug=True, **options).fit(X, Y)
     np.testing.assert_allclose(clf.coef_, slow.coef_, atol=1e-8)
@@ -208,7 +212,7 @@ def test_extragradient_reaches_the_objective_of_bcfw(model, data, geometry):
         model, lam=lam, solver="bcfw-pairwise", averaging=False, atol=1e-5, max_iter=5000,
         random_state=0,
     ).fit(X, Y)  # fmt: skip
-    radius = np.linalg.norm(bcfw.coef_)
+    radius = float(np.linalg.norm(bcfw.coef_))
     options = {"lam": lam, "solver": "extragradient", "geometry": geometry, "atol": 1e-3}
     regularised = StructuredSVC(model, max_iter=300, **options).fit(X, Y)
     assert regularised.objective_ == pytest.approx(bcfw.objective_, abs=0.02)
@@ -453,7 +457,9 @@ def test_repeated_examples_do_not_move_the_optimum():
 def test_relabelling_does_not_matter():
     X, Y = chains(n=12)
     names = np.array(["x", "b", "m"])
-    options = {"lam": 0.1, "atol": 1e-4, "solver": "bcfw-pairwise", "random_state": 0}
+    options: dict[str, Any] = {
+        "lam": 0.1, "atol": 1e-4, "solver": "bcfw-pairwise", "random_state": 0,
+    }  # fmt: skip
     one = StructuredSVC(ChainModel(), **options).fit(X, Y)
     other = StructuredSVC(ChainModel(), **options).fit(X, [names[y] for y in Y])
     assert one.objective_ == pytest.approx(other.objective_, abs=2e-4)

@@ -90,9 +90,9 @@ def test_fractional_relaxations_bound_every_labeling_and_are_counted(monkeypatch
         for x, y in zip(X, Y, strict=True):
             answer = model.loss_augmented_decode(x, y, w)
             reached = model.loss(x, y, answer) + model.joint_feature(x, answer) @ w
-            best = max(
-                model.loss(x, y, o) + model.joint_feature(x, o) @ w for o in model.labelings(x)
-            )
+            others = model.labelings(x)
+            assert others is not None
+            best = max(model.loss(x, y, o) + model.joint_feature(x, o) @ w for o in others)
             assert reached >= best - 1e-8
     used = dict(model.inference_)
     assert set(used) <= {"lp", "lp, fractional"}

@@ -150,8 +150,8 @@ def problem(kind, rng, scale):
     if kind == "multiclass":
         return MulticlassModel(), scale * rng.standard_normal((6, 2)), np.arange(6) % 3
     if kind == "multilabel":
-        Y = np.array([[0, 1, 1], [1, 0, 1], [1, 1, 0], [0, 0, 0]])
-        return MultilabelModel("full"), scale * rng.standard_normal((n, 2)), Y
+        tags = np.array([[0, 1, 1], [1, 0, 1], [1, 1, 0], [0, 0, 0]])
+        return MultilabelModel("full"), scale * rng.standard_normal((n, 2)), tags
     if kind == "graph":
         edges = np.array([[0, 1], [1, 2], [2, 0]])
         Y = [np.array([0, 1, 0]), np.array([1, 1, 0])]

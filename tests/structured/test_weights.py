@@ -1,5 +1,7 @@
 """Weights of examples: a weight of 2 is as good as two examples, 0 as none."""
 
+from typing import Any, cast
+
 import numpy as np
 import pytest
 
@@ -38,14 +40,21 @@ def test_weights_are_repetitions(name, solver):
         pytest.skip("the model does not soften")
     model, X, Y = PROBLEMS[name]
     counts = counts_of(Y)
-    options = {"C": 0.5, "solver": solver, "atol": 1e-3, "max_iter": 40, "random_state": 0}
+    options: dict[str, Any] = {
+        "C": 0.5,
+        "solver": solver,
+        "atol": 1e-3,
+        "max_iter": 40,
+        "random_state": 0,
+    }
     one = StructuredSVC(model, **options).fit(X, Y, counts)
     many = StructuredSVC(model, **options).fit(*repeated(X, Y, counts))
     assert one.lam_ == pytest.approx(many.lam_, rel=1e-12)
     assert one.model_.size == many.model_.size
     assert one.bound_ <= many.objective_
     assert many.bound_ <= one.objective_
-    value = primal(one.model_, *repeated(X, Y, counts), one.coef_, one.lam_)
+    examples, labels = repeated(X, Y, counts)
+    value = primal(one.model_, examples, labels, one.coef_, one.lam_)
     assert value <= one.objective_ <= value + one.gap_
 
 
@@ -55,7 +64,13 @@ def test_weights_are_repetitions(name, solver):
 def test_weighted_blocks_reach_the_optimum(name, sampling, cache_passes):
     model, X, Y = PROBLEMS[name]
     counts = counts_of(Y, 1)
-    options = {"C": 0.3, "atol": 1e-4, "max_iter": 20_000, "averaging": False, "random_state": 0}
+    options: dict[str, Any] = {
+        "C": 0.3,
+        "atol": 1e-4,
+        "max_iter": 20_000,
+        "averaging": False,
+        "random_state": 0,
+    }
     one = StructuredSVC(
         model, solver="bcfw-pairwise", sampling=sampling, cache_passes=cache_passes, **options
     ).fit(X, Y, counts)
@@ -73,7 +88,7 @@ def test_weight_of_zero_leaves_out_and_uniform_weights_are_none(solver, debug):
     weights = np.ones(10)
     weights[[0, 4]] = 0
     kept = np.flatnonzero(weights)
-    options = {"solver": solver, "max_iter": 10, "random_state": 0, "debug": debug}
+    options: dict[str, Any] = {"solver": solver, "max_iter": 10, "random_state": 0, "debug": debug}
     some = StructuredSVC(ChainModel(), **options).fit(X, Y, weights)
     fewer = StructuredSVC(ChainModel(), **options).fit([X[i] for i in kept], [Y[i] for i in kept])
     np.testing.assert_array_equal(some.coef_, fewer.coef_)
@@ -142,7 +157,7 @@ def test_compiled_and_general_sums_agree():
     fast = ChainExamples(model.encode_chains(X, Y), model.size, weights)
     slow = ModelExamples(model, X, Y, weights)
     for one, other in zip(fast.corners(w), slow.corners(w), strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-12)
+        np.testing.assert_allclose(cast(Any, one), cast(Any, other), atol=1e-12)
     sums = []
     for examples in (fast, slow):
         total, late, numbers = np.zeros(model.size), np.zeros(model.size), np.zeros(2)
@@ -168,7 +183,12 @@ def test_warm_start_with_other_weights():
     X, Y = chains(n=20)
     rng = np.random.default_rng(0)
     for solver in (*RULES, "fw"):
-        options = {"solver": solver, "atol": 0.02, "max_iter": 3000, "random_state": 0}
+        options: dict[str, Any] = {
+            "solver": solver,
+            "atol": 0.02,
+            "max_iter": 3000,
+            "random_state": 0,
+        }
         clf = StructuredSVC(ChainModel(), warm_start=True, **options)
         for _ in range(3):
             weights = rng.uniform(0.5, 2, size=20)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -38,19 +39,23 @@ def chunked(X, chunks):
     return da.from_array(X, chunks=(chunks, *X.shape[1:]))
 
 
+def computed(lazy: Any) -> Any:
+    """What a lazy answer is."""
+    return lazy.compute()
+
+
 def kill_a_worker(client, kind, monkeypatch, at):
     """Have one worker process killed when a solver looks for the ``at``-th time."""
-    look, looks = kind.look, []
+    look = kind.look
+    looks: list[None] = []
 
     def deadly(self):
         looks.append(None)
         if len(looks) == at:
-            executor = getattr(self, "executor", None) or getattr(
-                getattr(self, "rows", None), "executor", None
-            )
             pids = client.run(os.getpid)
+            busy = [place for place, held in client.has_what().items() if held]
             kill = getattr(signal, "SIGKILL", signal.SIGTERM)  # on Windows, all there is
-            os.kill(pids[min(executor._places if executor else pids)], kill)
+            os.kill(pids[min(busy)], kill)
         return look(self)
 
     monkeypatch.setattr(kind, "look", deadly)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -141,6 +141,14 @@ def hull_rows(points):
         normals = facets[:, :-1] @ axes[:dimension]
         rows = [(a, a @ centre - b) for a, b in zip(normals, facets[:, -1], strict=True)]
     return Inequalities.of(rows, across, points.shape[1])
+
+
+def product_of(members):
+    return Product([member.build() for member in members])
+
+
+def rows_of(members):
+    return stacked(*[member.rows for member in members])
 
 
 def stacked(*parts):
@@ -356,8 +364,8 @@ def cases() -> tuple[Case, ...]:
         simple.append(
             Case(
                 name,
-                lambda members=members: Product([member.build() for member in members]),
-                lambda members=members: stacked(*[member.rows for member in members]),
+                partial(product_of, members),
+                partial(rows_of, members),
             )
         )
     return tuple(simple)

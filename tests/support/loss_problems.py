@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import permutations
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import cvxpy as cp
 import numpy as np
@@ -92,7 +92,7 @@ def alphas(beta, y):
 def program(case, m):
     """A variable beta and the constraints that keep it in B, the label's entry included."""
     beta, scale = cp.Variable(m), cp.Variable()
-    limits = np.cumsum(case.rho)
+    limits: Any = np.cumsum(case.rho)
     constraints = [beta >= 0]
     if case.loss.whole:
         constraints += [scale >= 0, scale <= 1, cp.sum(beta) == scale * limits[-1]]

@@ -173,10 +173,8 @@ class CappedSimplex:
         return whole, rest if rest > TIGHT * self.total and whole < self.size else 0.0
 
     @property
-    def n_atoms(self) -> int | None:
-        """How many vertices there are, if all caps are the same."""
-        if not isinstance(self.cap, float):
-            return None
+    def n_atoms(self) -> int:
+        """How many vertices there are; of different caps nobody knows."""
         whole, rest = self._whole_and_rest()
         tight = math.comb(self.size, whole) * (self.size - whole if rest else 1)
         if not self.at_most:

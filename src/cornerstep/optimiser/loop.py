@@ -69,7 +69,10 @@ class Solver(Protocol):
     """
 
     monotone: bool  # whether moves are meant never to increase the value
-    extra_columns: tuple[str, ...]
+
+    @property
+    def extra_columns(self) -> tuple[str, ...]:
+        """Of the trace, after its own."""
 
     @property
     def point(self) -> Any:

@@ -136,10 +136,10 @@ class Progress:
             )
             self._next = now + _ROW_EVERY
         elif self._live is not None and now >= self._next:
-            self._live.update(self._lines(iteration, seconds, value, note), refresh=True)
+            self._live.update(self.lines(iteration, seconds, value, note), refresh=True)
             self._next = now + _REFRESH
 
-    def _lines(self, iteration: int, seconds: float, value: float, note: str) -> str:
+    def lines(self, iteration: int, seconds: float, value: float, note: str) -> str:
         """Where it is, and how far it has come: two lines that fit 80 columns."""
         target = self.target(value)
         filled = round(_GAUGE * min(max(self._descent.share(target), 0.0), 1.0))
@@ -151,7 +151,7 @@ class Progress:
             f"  relative gap {self._gap / scale:.1e} "
             f"[cyan]{'━' * filled}[/][dim]{'━' * (_GAUGE - filled)}[/] "
             f"{target / scale:.0e}  {seconds:.1f} s"
-            + ("" if left is None else f", about {_duration(left)} left")
+            + ("" if left is None else f", about {duration(left)} left")
             + (f", {note}" if note else "")
         )
 
@@ -176,7 +176,7 @@ class Progress:
             self._live.stop()
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
     """Seconds as people say them."""
     if seconds < 90:
         return f"{max(seconds, 1):.0f} s"

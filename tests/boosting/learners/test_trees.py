@@ -57,7 +57,7 @@ def test_thresholds_that_are_passed_over_could_not_win(seed):
     answer = learner.query(d)
     assert answer.largest
     assert answer.edge == pytest.approx(brute_force(X, d * y, 2), abs=1e-12)
-    edges, nodes, leaves = learner._sample(d * y)
+    edges, nodes, leaves = learner.sample(d * y)
     assert edges.max() <= answer.edge + 1e-12
     trees = learner.binning.trees(nodes, leaves)
     np.testing.assert_allclose(learner.margins(trees) @ d, edges, atol=1e-12)
@@ -75,7 +75,7 @@ def test_proposals_are_good_trees_whatever_the_bins(max_bins):
     d = rng.dirichlet(np.ones(900))
     largest = learner.query(d).edge
     for _ in range(6):
-        edges, nodes, leaves = learner._sample(d * y)
+        edges, nodes, leaves = learner.sample(d * y)
         assert 0.8 * largest <= edges.max() <= largest + 1e-12
         trees = learner.binning.trees(nodes, leaves)
         np.testing.assert_allclose(learner.margins(trees) @ d, edges, atol=1e-12)

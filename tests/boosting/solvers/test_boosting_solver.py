@@ -1,9 +1,11 @@
 """The parts of a boosting run: oracle, certificate, the tables of methods and steps."""
 
+from typing import cast
+
 import numpy as np
 import pytest
 
-from cornerstep.boosting.learners.trees import Answer, FiniteLearner
+from cornerstep.boosting.learners.trees import Answer, FiniteLearner, WeakLearner
 from cornerstep.boosting.problem import SoftMargin
 from cornerstep.boosting.solvers.frank_wolfe import STEPS
 from cornerstep.boosting.solvers.methods import METHODS
@@ -108,7 +110,7 @@ def test_hypotheses_found_for_a_certificate_may_refute_a_bound():
             return Answer(float(self.matrix[k] @ d), [k], self.matrix[k : k + 1])
 
     problem = SoftMargin(np.ones(4), 2.0, 0.1)
-    oracle = Oracle(problem, Missing(), Pool(4), max_answers=40)
+    oracle = Oracle(problem, cast(WeakLearner, Missing()), Pool(4), max_answers=40)
     oracle.ask(np.full(4, 0.25))
     assert oracle.bound == 0.0
     oracle.estimated_bound = -1.0

@@ -100,6 +100,7 @@ def test_smoothed_master_comes_as_near_as_its_smoothing(target, weighted):
         assert (d <= problem.caps * (1 + 1e-12)).all()
         assert solution.edges.max() - solution.edge <= 2.0 * target
         assert solution.soft_margin == pytest.approx(problem.value(solution.image))
+    assert solution is not None
     optimum = lp_optimum(margins, problem.caps)
     assert optimum - 5.0 * target <= solution.soft_margin <= optimum + 1e-9
     assert solution.edges.max() >= optimum - 1e-9

@@ -13,7 +13,7 @@ from sklearn.datasets import load_digits
 
 from cornerstep import MulticlassSVC, certify, load, save
 from cornerstep.data.arrays import is_other_library, to_numpy
-from cornerstep.losses import TopK, Usunier, WeightedTopK, WeightedUsunier
+from cornerstep.losses import Loss, TopK, Usunier, WeightedTopK, WeightedUsunier
 from cornerstep.multiclass.arrays.losses import ArrayLoss
 from support.multiclass_problems import LOSS_KINDS, draw, optimum
 
@@ -189,7 +189,7 @@ def _drawn(seed, equal=True):
     """A loss with equal weights or falling ones, scores (some with ties), labels, a smoothing."""
     rng = np.random.default_rng(seed)
     m = int(rng.integers(3, 90))
-    loss = (TopK, Usunier)[seed % 2](int(rng.integers(1, min(m, 8))))
+    loss: Loss = (TopK, Usunier)[seed % 2](int(rng.integers(1, min(m, 8))))
     if not equal:
         rho = np.sort(rng.random(int(rng.integers(2, min(m, 12)))))[::-1]
         rho = np.ceil(4 * rho) / 4 if seed % 5 < 2 else rho
@@ -242,7 +242,7 @@ def test_fused_vertices_on_cuda(seed, equal):
     products = torch.tensor(rng.standard_normal((n, 4)), device=device)
     probed = torch.zeros((m, 4), dtype=torch.float64, device=device)
     block, given = slice(0, n), torch.tensor(scores, device=device)
-    values, linear, found, probed = points._on_gpu(problem)(block, given, products, probed)
+    values, linear, found, probed = points.corners_on_gpu(problem)(block, given, products, probed)
     alpha = (found * problem.unit / problem.scales[:, None]).cpu().numpy()
     np.testing.assert_allclose(values.cpu().numpy(), s * loss.value(scores, labels), atol=1e-10)
     np.testing.assert_allclose(alpha, -loss.subgradient(scores, labels), atol=1e-6)
@@ -262,7 +262,7 @@ def test_fused_projections_on_cuda(seed, equal):
     n, m = scores.shape
     module, problem = _fused(loss, n, m, device)
     labels, scales = problem.labels.cpu().numpy(), problem.scales
-    find = module._nearest_on_gpu(problem)
+    find = module.nearest_on_gpu(problem)
     numbers, points, _ = find(slice(0, n), torch.tensor(scores, device=device), smoothing)
     alpha = (points * problem.largest / scales[:, None]).cpu().numpy()
     expected, s = loss.dual_point(scores, labels, smoothing), scales.cpu().numpy()

@@ -202,7 +202,9 @@ def test_columns_by_frequency():
     assert (np.diff(counts) <= 0).all()
     W = np.random.default_rng(0).standard_normal((9, 4))
     scores = examples.scores(slice(0, 60), W)
-    assert np.allclose(scores, X @ examples.weights(W).T)
+    weights = examples.weights(W)
+    assert weights is not None
+    assert np.allclose(scores, X @ weights.T)
 
 
 # -- products in float64, a few rows at a time -----------------------------------------------------

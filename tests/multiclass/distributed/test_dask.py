@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import textwrap
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from cornerstep.losses import make_loss
 from cornerstep.multiclass.distributed import dask_executor as clustered
 from cornerstep.multiclass.distributed.solvers import SpreadAscent
 from cornerstep.multiclass.solvers.batch import BatchDescent
-from support.clusters import chunked, cluster, kill_a_worker, quiet
+from support.clusters import chunked, cluster, computed, kill_a_worker, quiet
 from support.multiclass_problems import draw, optimum
 
 distributed = pytest.importorskip("distributed")
@@ -54,7 +55,7 @@ PLAIN = [
 def test_iterates_are_those_of_one_machine(client, digits, solver, smoothing, chunks):
     X, y = digits
     weight = np.random.default_rng(0).integers(0, 3, y.size)
-    options = {"C": 0.1, "solver": solver, "smoothing": smoothing, "max_iter": 12}
+    options: dict[str, Any] = {"C": 0.1, "solver": solver, "smoothing": smoothing, "max_iter": 12}
     here = MulticlassSVC("usunier", k=3, class_weight="balanced", **options).fit(X, y, weight)
     model = MulticlassSVC("usunier", k=3, class_weight="balanced", **options)
     model.fit(chunked(X, chunks), chunked(y, chunks), weight)
@@ -90,14 +91,15 @@ def test_block_rounds_reach_the_optimum(client, kind, smoothing):
 @pytest.mark.parametrize("solver", ["auto", "envelope"])
 def test_dual_coefficients_are_brought_together(client, monkeypatch, solver):
     problem = draw("weighted-usunier")
-    model = problem.estimator(tol=1e-5, max_iter=300, solver=solver)
+    tol = 1e-5 if solver == "auto" else 1e-2  # so far that the first has corrections
+    model = problem.estimator(tol=tol, max_iter=300, solver=solver)
     data = chunked(problem.X, 4), chunked(problem.y, 4), problem.weight
     model.fit(*data)
     assert solver == "envelope" or "corrective" in model.trace_["kind"]
     assert sp.issparse(model.dual_coef_)
     assert model.bound_ == pytest.approx(problem.dual(model.dual_coef_), rel=1e-9)
     monkeypatch.setattr(clustered, "_GATHERED", 100)
-    assert model.fit(*data).dual_coef_ is None  # too many for one machine
+    assert model.set_params(max_iter=3).fit(*data).dual_coef_ is None  # too many for one machine
 
 
 def test_parquet_and_predictions(client, digits, tmp_path):
@@ -115,30 +117,30 @@ def test_parquet_and_predictions(client, digits, tmp_path):
     assert model.status_.value == "solved"
     assert model.objective_ == pytest.approx(here.objective_, rel=0.01)
     lazy = chunked(X, 200)
-    assert (model.predict(lazy).compute() == model.predict(X)).all()
-    assert np.allclose(model.decision_function(lazy).compute(), model.decision_function(X))
+    assert (computed(model.predict(lazy)) == model.predict(X)).all()
+    assert np.allclose(computed(model.decision_function(lazy)), model.decision_function(X))
     assert model.predict_top_k(lazy, 3).shape == (600, 3)
     assert model.score(lazy, chunked(words, 200)) == model.score(X, words)
     two = MulticlassSVC(C=0.01, tol=0.03, random_state=0).fit(lazy, y > 4)
-    assert np.allclose(two.decision_function(lazy).compute(), two.decision_function(X))
-    assert two.predict(lazy).compute().dtype == bool
+    assert np.allclose(computed(two.decision_function(lazy)), two.decision_function(X))
+    assert computed(two.predict(lazy)).dtype == bool
 
 
 def test_sparse_chunks(client, digits):
     X, y = digits
-    options = {"C": 0.1, "solver": "fw", "max_iter": 8}
+    options: dict[str, Any] = {"C": 0.1, "solver": "fw", "max_iter": 8}
     here = MulticlassSVC(**options).fit(sp.csr_matrix(X), y)
     lazy = chunked(X, 200).map_blocks(sp.csr_matrix)
     model = MulticlassSVC(**options).fit(lazy, y)
     assert np.allclose(model.coef_, here.coef_, atol=1e-9)
     assert model.bound_ == pytest.approx(here.bound_, rel=1e-9)
-    assert (model.predict(lazy).compute() == here.predict(X)).all()
+    assert (computed(model.predict(lazy)) == here.predict(X)).all()
 
 
 @pytest.mark.parametrize(("solver", "smoothing"), [("fw", 0.0), ("fw", 0.5), ("block", 0.0)])
 def test_a_killed_worker_costs_time_not_the_result(doomed, digits, monkeypatch, solver, smoothing):
     X, y = digits
-    options = {"C": 0.02, "smoothing": smoothing, "random_state": 0}
+    options: dict[str, Any] = {"C": 0.02, "smoothing": smoothing, "random_state": 0}
     best = MulticlassSVC(tol=1e-5, **options).fit(X, y)
     kind = SpreadAscent if solver == "block" else BatchDescent
     looks = kill_a_worker(doomed, kind, monkeypatch, at=3)
@@ -186,7 +188,7 @@ def test_structured_oracles_on_the_workers(client):
     rng = np.random.default_rng(0)
     Y = [rng.integers(3, size=rng.integers(2, 7)) for _ in range(40)]
     X = [np.eye(3)[y] + rng.standard_normal((y.size, 3)) for y in Y]
-    options = {"solver": "fw", "max_iter": 15, "tol": 0.0, "C": 1.0}
+    options: dict[str, Any] = {"solver": "fw", "max_iter": 15, "tol": 0.0, "C": 1.0}
     here = StructuredSVC(ChainModel(), **options).fit(X, Y)
     bags = [db.from_sequence(part, npartitions=3) for part in (X, Y)]
     model = StructuredSVC(ChainModel(), **options).fit(*bags)
@@ -198,7 +200,7 @@ def test_structured_oracles_on_the_workers(client):
     weights[14:28] = 0  # a partition that has none
     here = StructuredSVC(ChainModel(), **options).fit(X, Y, weights)
     for given in (weights, db.from_sequence(weights.tolist(), npartitions=2)):
-        model = StructuredSVC(ChainModel(), **options).fit(*bags, given)
+        model = StructuredSVC(ChainModel(), **options).fit(bags[0], bags[1], given)
         assert np.allclose(model.coef_, here.coef_, atol=1e-9)
         assert model.objective_ == pytest.approx(here.objective_, rel=1e-9)
         assert model.bound_ == pytest.approx(here.bound_, rel=1e-9)
@@ -284,7 +286,13 @@ def test_every_chunk_is_checked_as_one_machine_checks_the_whole(client, digits):
 @pytest.mark.parametrize("solver", ["auto", "fw", "envelope"])
 def test_chunks_without_rows(client, digits, solver, chunks):
     X, y = digits[0][:60], digits[1][:60]
-    options = {"solver": solver, "tol": 0.05, "random_state": 0, "C": 0.01, "max_iter": 300}
+    options: dict[str, Any] = {
+        "solver": solver,
+        "tol": 0.05,
+        "random_state": 0,
+        "C": 0.01,
+        "max_iter": 300,
+    }
     given = tuple(count or 5 for count in chunks)  # what is filtered out leaves empty chunks
     kept = np.repeat(np.array(chunks) > 0, given)
     padded = np.zeros((kept.size, X.shape[1]))

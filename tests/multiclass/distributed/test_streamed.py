@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -96,6 +97,7 @@ def test_parquet_rows(tmp_path, digits, dtype):
     assert rows.dtype == dtype
     assert np.array_equal(together(rows), X)
     assert np.array_equal(together(rows), X)  # a second time
+    assert rows.target is not None
     assert np.array_equal(rows.target, y)
     assert rows.feature_names == [f"x{j}" for j in range(64)]
     some = open_rows(tmp_path / "rows.parquet", target="label", features=["x5", "x3"])
@@ -111,6 +113,7 @@ def test_parquet_folder_of_lists(tmp_path, digits):
         parquet.write_table(content, tmp_path / f"part-{k}.parquet", row_group_size=99)
     rows = open_rows(tmp_path, target="label")
     assert np.array_equal(together(rows), X)
+    assert rows.target is not None
     assert np.array_equal(rows.target, words)
 
 
@@ -121,6 +124,7 @@ def test_svmlight_rows(tmp_path, digits, zero_based):
     path = svmlight(tmp_path, X, y, zero_based=zero_based)
     rows = open_rows(path, n_features=64)
     assert np.allclose(together(rows), X)
+    assert rows.target is not None
     assert np.array_equal(rows.target, y)
     assert rows.target.dtype.kind == "i"
     wide = open_rows(path, n_features=70)
@@ -136,7 +140,7 @@ def test_what_cannot_be_opened(tmp_path, digits):
     (tmp_path / "rows.json").write_text("{}")
     (tmp_path / "bad.svm").write_text("hello world\n")
     svmlight(tmp_path, X, y, zero_based=False)
-    for name, options, message in [
+    refused: list[tuple[str, dict[str, Any], str]] = [
         ("empty", {"target": "label"}, "the folder"),
         ("nothing.npy", {}, "there is no"),
         ("rows.parquet", {"target": "labels"}, "no column 'labels'; it has x0"),
@@ -145,7 +149,8 @@ def test_what_cannot_be_opened(tmp_path, digits):
         ("words.parquet", {"target": "label"}, "must be numbers"),
         ("bad.svm", {}, "is not an svmlight file"),
         ("rows.svm", {"n_features": 10}, "n_features must be at least 64"),
-    ]:
+    ]
+    for name, options, message in refused:
         with pytest.raises(ValueError, match=message):
             open_rows(tmp_path / name, **options)
 
@@ -206,7 +211,7 @@ def test_the_default_reaches_the_optimum(tmp_path, monkeypatch, kind):
 @pytest.mark.parametrize("kind", ["mapped", "parquet", "svmlight"])
 def test_every_kind_of_file_gives_the_same_model(tmp_path, digits, kind):
     X, y = digits
-    options = {"C": 0.02, "tol": 1e-3, "random_state": 0}
+    options: dict[str, Any] = {"C": 0.02, "tol": 1e-3, "random_state": 0}
     here = MulticlassSVC(**options).fit(X, y)
     labels = None
     if kind == "mapped":
@@ -299,7 +304,7 @@ print(grown, X.nbytes, model.bound_, model.objective_)
 
 
 @pytest.mark.linux
-@pytest.mark.parametrize("solver", ["auto", "fw"])
+@pytest.mark.parametrize("solver", ["auto", pytest.param("fw", marks=pytest.mark.slow)])
 def test_resident_memory_is_a_fraction_of_the_data(tmp_path, solver):
     rng = np.random.default_rng(0)
     n, d = 60_000, 500

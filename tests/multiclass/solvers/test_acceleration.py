@@ -89,7 +89,7 @@ def test_sweeps_solve_the_pulled_problem(kind, smoothing):
     solver.move()
     for _ in range(200):
         solver.look()
-        active = solver.iterate.admit(solver._entering)
+        active = solver.iterate.admit(solver.entering)
         for _ in range(20):
             solver.iterate.sweep(active.copy(), solver.order.seed())
     value = pulled_primal(solver)

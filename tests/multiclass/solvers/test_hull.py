@@ -74,15 +74,17 @@ def rows(request):
     return LocalRows(MulticlassProblem(examples, problem.y, 5, problem.loss, problem.scales))
 
 
-def test_hull_knows_its_best_point(rows):
+@pytest.mark.parametrize("limit", [2, 3, 6])
+def test_hull_knows_its_best_point(rows, limit):
     """Sizes and bound are those of the mixture itself, also where points have been merged."""
     rng = np.random.default_rng(0)
-    hull, states, duals = Hull(rows, 6), [], []
+    hull, states, duals, merged = Hull(rows, limit), [], [], 0
     shape = rows.zero_state().image.shape
     for k in range(25):
         found = rows.envelopes((0.1 + k / 10) * rng.standard_normal(shape), 0.1)
         state = found.nearest
         states.append(state)
+        merged += int(hull.count == limit and hull.weights.all())
         hull.add(state.linear, *rows.read(*hull.put(state)))
         hull.correct(1e-9)
         best = hull.state()
@@ -91,6 +93,7 @@ def test_hull_knows_its_best_point(rows):
         assert hull.size()[1] == pytest.approx(error, rel=1e-6, abs=1e-12)
         duals.append(best.linear - 0.5 * square)
         weights = dict.fromkeys(range(len(states)), 0.0)
+        assert best.provenance is not None
         for weight, source in best.provenance:
             place = next(i for i, s in enumerate(states) if s.provenance[0][1] is source)
             weights[place] += weight
@@ -98,7 +101,8 @@ def test_hull_knows_its_best_point(rows):
         np.testing.assert_allclose(again.image, best.image, rtol=0, atol=1e-9)
         np.testing.assert_allclose(again.probed, best.probed, rtol=0, atol=1e-9)
     assert (np.diff(duals) >= -1e-9 * abs(duals[-1])).all()
-    assert hull.count == 6
+    assert hull.count == limit
+    assert merged or limit == 6  # with few places, all of them have weight
 
 
 def test_quasi_newton_steps_minimise_a_quadratic(rows):

@@ -278,12 +278,12 @@ def propose_trees(
     Returns
     -------
     nodes : int array of shape (n_trees, 3, 2)
-        Feature and threshold of the root; the features of its children, their thresholds unset.
+        Feature and threshold of the root; the features of its children, their thresholds 0.
     """
     left = np.empty_like(beyond)
     flat = left.reshape(-1)
     values = np.empty((2, beyond.shape[0], LANES), beyond.dtype)
-    nodes = np.empty((n_parts * (last - first), 3, 2), np.int64)
+    nodes = np.zeros((n_parts * (last - first), 3, 2), np.int64)
     n_trees = 0
     for f in range(first, last):
         left[:] = 0.0

@@ -184,9 +184,9 @@ class TreeLearner:
     def _answer(self, distribution: FloatArray, complete: bool) -> Answer:
         signed = distribution * self.labels
         if complete:
-            edges, nodes, leaves = self._search(signed, self.max_depth)
+            edges, nodes, leaves = self.search(signed, self.max_depth)
         else:
-            edges, nodes, leaves = self._sample(signed)
+            edges, nodes, leaves = self.sample(signed)
         best = np.argsort(-edges, kind="stable")
         nodes, leaves = nodes[best], leaves[best]
         if self.max_depth > 2:
@@ -209,7 +209,7 @@ class TreeLearner:
         trees = self.binning.trees(nodes, leaves)
         return Answer(float(found[order[0]]), trees, margins, complete)
 
-    def _search(self, signed: FloatArray, depth: int) -> tuple[FloatArray, IntArray, FloatArray]:
+    def search(self, signed: FloatArray, depth: int) -> tuple[FloatArray, IntArray, FloatArray]:
         """Edges, nodes and leaves of a tree of depth 1 or 2 for every root; the best is exact."""
         n_bins = self.binning.n_bins
         self._ask()
@@ -224,7 +224,7 @@ class TreeLearner:
         edges, nodes, leaves = (np.concatenate(part) for part in zip(*parts, strict=True))
         return edges, nodes, leaves
 
-    def _sample(self, signed: FloatArray) -> tuple[FloatArray, IntArray, FloatArray]:
+    def sample(self, signed: FloatArray) -> tuple[FloatArray, IntArray, FloatArray]:
         """Trees of depth 2 and of large edge, some for every root.
 
         Neighbouring bins are merged and some thresholds of the roots tried, others each time; the
@@ -295,7 +295,7 @@ class TreeLearner:
         heap[:3] = nodes
         for leaf in range(4):
             inside = np.where(reached[0] == leaf, signed, 0.0)
-            edges, below, ends = self._search(inside, min(rest, 2))
+            edges, below, ends = self.search(inside, min(rest, 2))
             k = int(np.argmax(edges))
             part, part_values = below[k], ends[k]
             if rest > 2:

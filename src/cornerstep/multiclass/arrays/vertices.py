@@ -30,7 +30,7 @@ def fused_corners(problem: ArrayProblem) -> Corners:
         from cornerstep.multiclass.arrays.triton_launch import LONGEST
 
         if problem.loss.rho.size <= LONGEST:
-            return _on_gpu(problem)
+            return corners_on_gpu(problem)
     return _by_arrays(problem)
 
 
@@ -48,14 +48,15 @@ def nearest_points(problem: ArrayProblem) -> Nearest:
         from cornerstep.multiclass.arrays.triton_launch import LONGEST
 
         if problem.loss.rho.size <= LONGEST:
-            return _nearest_on_gpu(problem)
+            return nearest_on_gpu(problem)
     if is_torch(problem.examples.data) and problem.examples.data.device.type == "cpu":
         return _nearest_on_cpu(problem)
 
-    return _nearest_by_arrays(problem)
+    return nearest_by_arrays(problem)
 
 
-def _nearest_by_arrays(problem: ArrayProblem) -> Nearest:
+def nearest_by_arrays(problem: ArrayProblem) -> Nearest:
+    """:func:`nearest_points` by operations on whole arrays."""
     xp, losses = problem.examples.xp, problem.losses
 
     def find(block: slice, scores: Any, smoothing: float) -> tuple[Any, Any, Any]:
@@ -121,7 +122,8 @@ def _targets(problem: ArrayProblem) -> Callable[[slice], Any]:
     )
 
 
-def _nearest_on_gpu(problem: ArrayProblem) -> Nearest:
+def nearest_on_gpu(problem: ArrayProblem) -> Nearest:
+    """:func:`nearest_points` by one kernel on a GPU."""
     import torch
 
     from cornerstep.multiclass.arrays.triton_envelope import nearest
@@ -156,7 +158,8 @@ def _by_arrays(problem: ArrayProblem) -> Corners:
     return find
 
 
-def _on_gpu(problem: ArrayProblem) -> Corners:
+def corners_on_gpu(problem: ArrayProblem) -> Corners:
+    """:func:`fused_corners` by one kernel on a GPU."""
     import torch
 
     from cornerstep.multiclass.arrays.triton_vertices import corners

@@ -86,9 +86,9 @@ class BatchDescent:
         self.rule = rule
         nothing = self._origin()
         self._corner = nothing
-        self._radius = math.inf
+        self.radius = math.inf
         if rule == "projected-gradient":
-            self._radius = math.sqrt(self.rows.losses(nothing.image))  # |W*|² <= P(0)
+            self.radius = math.sqrt(self.rows.losses(nothing.image))  # |W*|² <= P(0)
         self._gap = 0.0
         self._begin(nothing if state is None else state)
 
@@ -212,7 +212,7 @@ class BatchDescent:
             self.state = self.state.towards(self._corner, step)
             primal = self.primal.towards(self._corner, step)
             norm = math.sqrt(self._square(primal))
-            self.primal = primal.shrunk(self._radius / norm) if norm > self._radius else primal
+            self.primal = primal.shrunk(self.radius / norm) if norm > self.radius else primal
             return Move(step, "subgradient")
         if self.rule == "fw-open-loop":
             step = 2.0 / (t + 1)

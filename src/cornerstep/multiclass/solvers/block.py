@@ -135,14 +135,14 @@ class BlockAscent:
         self.problem = problem
         self.settings = settings = settings or BlockSettings()
         self.order = Order("permuted", problem.examples.n, rng)
-        self._second_order = SecondOrder(problem, settings.second_order)
+        self.second_order = SecondOrder(problem, settings.second_order)
         self.pace = Pace(
             settings, target,
-            kernel=problem.examples.kernel, second_order=self._second_order.is_possible,
+            kernel=problem.examples.kernel, second_order=self.second_order.is_possible,
         )  # fmt: skip
         self.sweeps = 0
         self.expired: Callable[[], bool] = lambda: False
-        self._entering = Entering.room(problem, settings.extra_classes)
+        self.entering = Entering.room(problem, settings.extra_classes)
         self._coefficient_cache: tuple[Pool | None, Any] = None, None
         self._start_at(empty_pool(problem.examples.n) if state is None else state[:3])
         fits = state is not None and np.shape(state[3]) == self.iterate.image.shape
@@ -198,7 +198,7 @@ class BlockAscent:
 
     def look(self) -> Look:
         iterate, best = self.iterate, self.best
-        losses, slopes = scan(self.problem, iterate.pool, iterate.image, self._entering)
+        losses, slopes = scan(self.problem, iterate.pool, iterate.image, self.entering)
         square = iterate.squared_norm()
         value = float(losses.sum()) + 0.5 * square
         accelerated = iterate.acceleration
@@ -230,7 +230,7 @@ class BlockAscent:
 
     def move(self) -> Move:
         iterate, stage = self.iterate, self.pace.stage
-        active = iterate.admit(self._entering)
+        active = iterate.admit(self.entering)
         kind = SWEEPS
         if iterate.acceleration and stage != ACCELERATED:
             iterate.end_acceleration()
@@ -244,9 +244,9 @@ class BlockAscent:
                     if self.expired():
                         break
                 iterate.advance(self.settings.acceleration)
-        elif stage == SECOND_ORDER and self._second_order.is_due():
+        elif stage == SECOND_ORDER and self.second_order.is_due():
             # sweeps last: they leave a W that is better for P than a second-order step does
-            iterate.image, iterate.pool, kind = self._second_order.take_step(
+            iterate.image, iterate.pool, kind = self.second_order.take_step(
                 active, iterate.image, iterate.pool, self.pace.gain
             )
         self._sweep(active)

@@ -1,0 +1,176 @@
+"""``python -m support.without_jit FILE``: small problems with the JIT switched off.
+
+Written to the file: which kernels ran, and for each that is called by no other, for some calls per
+signature, what it was given, what it returned and what it left in its arguments.
+"""
+
+from __future__ import annotations
+
+import pickle
+import sys
+import warnings
+from collections import defaultdict
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+
+CALLS = 3  # compared per signature
+
+ran: set[tuple[str, str]] = set()
+running: list[tuple[str, str]] = []
+calls: dict[Any, list[bytes]] = defaultdict(list)
+outermost: dict[Any, Callable[..., Any]] = {}
+
+
+def signature(value: Any) -> Any:
+    """What the compiler would look at."""
+    if isinstance(value, tuple):
+        return tuple(map(signature, value))
+    if isinstance(value, np.ndarray):
+        return value.dtype.str, value.ndim, value.flags.c_contiguous
+    return type(value)
+
+
+def watched(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """``numba.njit``, and a note of what its function is given."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        name = function.__module__, function.__name__
+        plain = njit(**options)(function)
+
+        @wraps(plain)
+        def noted(*args: Any) -> Any:
+            key = name, signature(args)
+            if not running and len(calls[key]) < CALLS:
+                calls[key].append(pickle.dumps(args))
+                outermost[name] = plain
+            running.append(name)
+            ran.add(name)
+            try:
+                return plain(*args)
+            finally:
+                running.pop()
+
+        return noted
+
+    return decorate
+
+
+def problems() -> None:
+    """Fits that together run every kernel."""
+    multiclass()
+    kernel_svm()
+    boosting()
+    structured()
+
+
+def multiclass() -> None:
+    from scipy.sparse import csr_array
+
+    from cornerstep import MulticlassSVC
+    from cornerstep.multiclass.compiled.doubled import margins
+    from cornerstep.multiclass.examples import Examples, KernelExamples
+    from cornerstep.multiclass.losses import make_loss
+    from cornerstep.multiclass.problem import MulticlassProblem
+    from cornerstep.multiclass.solvers.block import BlockAscent
+    from cornerstep.multiclass.solvers.pace import SECOND_ORDER
+
+    rng = np.random.default_rng(0)
+    y = np.arange(24) % 4
+    X = np.eye(4)[y] + rng.standard_normal((24, 4))
+    for name in ("max-hinge", "usunier", "top-k"):
+        loss = make_loss(name, k=2)
+        for rows in (X, csr_array(X)):
+            MulticlassSVC(loss, max_iter=5).fit(rows, y)
+        for examples in (Examples(X), KernelExamples(X @ X.T)):
+            problem = MulticlassProblem(examples, y, 4, loss, np.full(24, 10.0), 0.0)
+            solver = BlockAscent(problem, np.random.default_rng(0), 1e-9)
+            solver.pace.stage = SECOND_ORDER
+            for _ in range(3):
+                solver.look()
+                solver.move()
+    for name in ("envelope", "fw-corrective", "projected-gradient"):
+        MulticlassSVC(solver=name, smoothing=0.1, max_iter=5).fit(X, y)
+    margins(X, rng.standard_normal((4, 4)), y, np.ones((24, 4)))
+
+
+def kernel_svm() -> None:
+    from scipy.sparse import csr_array
+
+    from cornerstep import ReducedHullSVC
+
+    rng = np.random.default_rng(0)
+    y = np.arange(40) % 2
+    X = rng.standard_normal((40, 3)) + y[:, None]
+    wide = np.zeros((40, 500))
+    wide[np.arange(40), np.arange(40)] = 1e8  # far apart, but for their neighbours
+    wide[1::2] = wide[::2]
+    wide[:, -1] = y
+    for rows in (X, wide, csr_array(wide)):
+        ReducedHullSVC(0.5, kernel="rbf", gamma=1.0, random_state=0).fit(rows, y)
+
+
+def boosting() -> None:
+    from cornerstep import SoftMarginBoostingClassifier
+    from cornerstep.boosting.binning import Binning
+    from cornerstep.boosting.compiled import sweeps
+    from cornerstep.boosting.learners.trees import TreeLearner
+
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 4, (20, 3)).astype(float)
+    y = rng.integers(0, 2, 20)
+    for depth in (1, 2, 3):
+        for labels in (y, X[:, 0] > rng.normal(size=20), X[:, 1] // 2 + y):
+            clf = SoftMarginBoostingClassifier(nu=0.3, atol=0.05, max_depth=depth, max_iter=4)
+            clf.fit(X, labels).predict(X)
+    binning = Binning(X, np.ones(20), 12)
+    signed = (2.0 * y - 1.0) / 20
+    many = rng.standard_normal((700, 3))  # so many bins that trees are proposed from samples
+    sides = np.sign(many.sum(axis=1) + rng.standard_normal(700))
+    learner = TreeLearner(many, sides, Binning(many, np.ones(700), 700), 2)
+    learner.propose(rng.dirichlet(np.ones(700)))
+    bins, n_bins = binning.transform(X), binning.n_bins  # what clusters do
+    sweeps.stumps_of(sweeps.histograms(bins, signed, n_bins.max()), n_bins)
+    sweeps.trees_of(sweeps.histograms_of_roots(bins, signed, n_bins.max()), n_bins)
+
+
+def structured() -> None:
+    from cornerstep import StructuredSVC
+    from cornerstep.structured import ChainModel
+    from cornerstep.structured.parameters import GEOMETRIES, SOLVERS
+    from cornerstep.structured.solvers.chains import ChainExamples
+    from support.structured_problems import PROBLEMS, chains
+
+    def fit(name: str, max_iter: int = 2, **options: Any) -> None:
+        model, X, Y = PROBLEMS[name]
+        StructuredSVC(model, max_iter=max_iter, random_state=0, **options).fit(X, Y)
+
+    for name in PROBLEMS:
+        fit(name)
+    for solver in SOLVERS:
+        fit("chain", solver=solver)
+    StructuredSVC(ChainModel(), max_iter=30, C=100.0).fit(*chains(4, n_labels=4, longest=9))
+    model = ChainModel()
+    model.prepare(*chains())
+    examples = ChainExamples(model.encode_chains(*chains()), model.size)
+    w = 1e3 * np.random.default_rng(0).standard_normal(model.size)
+    examples.prox("entropic", [(w, 1.0, 1.0)])  # scores whose exponentials are 0
+    for name in ("independent", "matching"):
+        for geometry in GEOMETRIES:
+            fit(name, solver="extragradient", geometry=geometry)
+
+
+if __name__ == "__main__":
+    njit, numba.njit = numba.njit, watched  # type: ignore[assignment]
+    warnings.simplefilter("ignore")
+    problems()
+    answers = []
+    for (name, _), some in list(calls.items()):
+        for given in some:
+            args = pickle.loads(given)
+            answers.append((name, given, outermost[name](*args), args))
+    Path(sys.argv[1]).write_bytes(pickle.dumps((ran, answers)))
