@@ -12,7 +12,7 @@ from sklearn.datasets import load_breast_cancer
 
 import cornerstep.kernel_svm.solvers.face as face
 import cornerstep.kernel_svm.solvers.start as beginning
-from cornerstep import Status, minimize
+from cornerstep import ReducedHullSVC, Status, minimize
 from cornerstep.kernel_svm.columns import KernelColumns
 from cornerstep.kernel_svm.problem import ReducedHullProblem
 from cornerstep.kernel_svm.solvers.settings import WorkingSetSettings
@@ -338,3 +338,12 @@ def test_thresholds_of_centroids_are_midway():
     assert np.abs(found.beta) == pytest.approx(1)
     centroids = X[:10].sum(axis=0) - X[10:].sum(axis=0)
     assert found.proof.objective == pytest.approx(0.5 * centroids @ centroids)
+
+
+@pytest.mark.parametrize("solver", ["auto", "di-away"])
+def test_kernel_values_beyond_float64_are_refused_whatever_K_is(solver):
+    """A tiny K makes the objective small, not the kernel values that it is made of."""
+    X = 1e155 * np.array([[2.0, 0.0], [4.0, 1.0], [2.0, 0.0]])
+    model = ReducedHullSVC(K=5e-13, kernel="linear", solver=solver)
+    with pytest.raises(ValueError, match="too large: kernel values"):
+        model.fit(X, [1, 0, 1])

@@ -268,3 +268,19 @@ def test_a_warning_turned_into_an_error_keeps_the_model():
         with pytest.raises(UserWarning, match="iteration limit"):
             clf.fit(X, Y)
     assert clf.predict(X)
+
+
+def test_certify_knows_the_rounding_of_labelings_that_training_saw():
+    """Labelings of large features raise the rounding that a model claims; w may decode others."""
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        X = [10.0 ** rng.uniform(3, 6) * rng.standard_normal((2, 2, 1)) for _ in range(2)]
+        Y = [rng.permutation(2) for _ in X]
+        clf = StructuredSVC(
+            MatchingModel(normalize=True), C=4.0, atol=0.0, averaging=False, check_every=1,
+            max_iter=1, random_state=seed,
+        )  # fmt: skip
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            clf.fit(X, Y)
+        assert certify(clf, X, Y).problems == ()

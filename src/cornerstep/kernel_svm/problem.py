@@ -229,7 +229,7 @@ class ReducedHullProblem:
         """
         sizes = self.columns.kernel.sizes
         with np.errstate(over="ignore", invalid="ignore"):
-            largest = np.square(self.caps @ sizes)
+            largest = np.square(max(self.caps @ sizes, sizes.max()))  # of f, and of a kernel value
         amount = min(float(self.caps.max()), self.K or np.inf)
         is_small = 0 < float(sizes.max()) < math.sqrt(_LEAST / min(amount, 1.0))
         if is_small or not largest < _LARGEST:

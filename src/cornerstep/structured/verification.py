@@ -29,7 +29,7 @@ from cornerstep.structured.problem import (
     pose_examples,
     weighed,
 )
-from cornerstep.structured.proofs import primal
+from cornerstep.structured.proofs import primal, value_error
 from cornerstep.structured.training import Settings, train
 
 _MAX_ITER = 100_000  # passes that the search for a bound may take
@@ -64,14 +64,20 @@ def recompute(
         none = np.full(1, np.nan)
         return Recomputed(none, none, none, "nothing: the model has no weights")
     examples = ModelExamples(model, items(X), items(Y), weights)
-    value, rounding = primal(examples, lam if clf.radius is None else 0.0, w, examples.hinges(w))
+    ridge = lam if clf.radius is None else 0.0
+    value, rounding = primal(examples, ridge, w, examples.hinges(w))
+    posed: list[StructuredProblem] = []
     if clf.radius is not None and norm(w) > clf.radius * (1 + CLOSE):
         problems.append(f"coef_ has a norm above radius={clf.radius:g}")
 
     def pose() -> StructuredProblem:
-        return StructuredProblem(pose_examples(model, X, Y, weights, clf.n_jobs), lam)
+        posed.append(StructuredProblem(pose_examples(model, X, Y, weights, clf.n_jobs), lam))
+        return posed[-1]
 
     bound, how = _bound(clf, pose, float(claimed.bounds[0]), rounding)
+    examples.hinges(np.zeros_like(w))  # training has seen other labelings than w decodes: at 0
+    for seen in (examples, *(problem.examples for problem in posed)):
+        rounding = max(rounding, value_error(seen, ridge, w, value))
     return Recomputed(
         np.array([value]), np.array([bound]), np.array([2.0 * rounding]), how, attained=False
     )

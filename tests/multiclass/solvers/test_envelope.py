@@ -133,3 +133,21 @@ def test_warm_start_goes_on():
 def test_kernels_are_refused():
     with pytest.raises(ValueError, match="solver='envelope' needs kernel='linear', got 'rbf'"):
         MulticlassSVC(solver="envelope", kernel="rbf").fit(np.eye(3), [0, 1, 2])
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
+def test_two_classes_are_certified_by_what_is_returned(scale):
+    """The model keeps the difference of two rows of weights; the objective is of its halves."""
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        n = int(rng.integers(2, 7))
+        X = scale * rng.standard_normal((n, 3)) * rng.choice([1.0, 30.0, 800.0])
+        y, weight = np.arange(n) % 2, rng.uniform(0.5, 2, n)
+        model = MulticlassSVC(
+            C=0.5, solver="envelope", tol=1e-12, max_iter=150, fit_intercept=False
+        ).fit(X, y, weight)
+        margins = np.maximum(1 - np.where(y, 1, -1) * (X @ model.coef_[0]), 0)
+        value = 0.25 * float(model.coef_[0] @ model.coef_[0]) + 0.5 * float(weight @ margins)
+        assert model.objective_ == pytest.approx(value, rel=1e-9, abs=1e-12)
+        assert certify(model, X, y, weight).holds

@@ -47,19 +47,25 @@ RULE = "fw-corrective"
 
 @dataclass(frozen=True)
 class CorrectiveSettings:
-    """The numbers of the fully corrective method.  The unit of cost is a pass over the data."""
+    """The numbers of the fully corrective method.  The unit of cost is a pass over the data.
+
+    "Measured" is in passes to a relative gap of 3e-3 (digits, usps, vowel, of unit size, C = 1 and
+    30, max hinge and top-3), in the geometric mean.
+    """
 
     atoms: int = 200
-    """Vertices kept; beyond, the lightest are merged."""
+    """Vertices kept; beyond, the lightest are merged.  Measured: 50 takes 8 % more passes."""
 
     atoms_with_duals: int = 30
     """The same where their dual points are kept too, which are larger."""
 
     towards: float = 0.1
-    """Part of the way from the best point to the hull's at which the next pass is made."""
+    """Part of the way from the best point to the hull's at which the next pass is made.
+    Measured: 1 (there itself) takes 2.1 times the passes, 0.3 3 % more, 0.03 60 % more."""
 
-    hull_accuracy: float = 0.01
-    """Of the program over the hull, as a share of the gap."""
+    hull_accuracy: float = 0.5
+    """Of the program over the hull, as a share of the gap.  Measured: 0.01 takes 13 % more passes,
+    0.001 21 %: points inside the hull are better than those at its ends."""
 
     refinement: RefinementSettings = field(
         default_factory=partial(RefinementSettings, progress=0.05, patience=25)
@@ -67,7 +73,7 @@ class CorrectiveSettings:
     """When products become more exact: rounded scores lead nowhere at the end."""
 
     least_weight: float = 1e-7
-    """Vertices of less weight leave."""
+    """Vertices of less weight leave.  Measured: 0 takes 1 % more passes."""
 
 
 class CorrectiveDescent(BatchDescent):

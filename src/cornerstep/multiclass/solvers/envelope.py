@@ -12,10 +12,18 @@ than D(A) comes from the hull of the last such points, as in
 
 What the examples share, a mean of the features or a constant one, makes P_mu steep along a few
 directions, of the order of C n times: first order methods and hulls of few vertices crawl there.
-The Hessian is about ``I + t sum_i s_i x_i x_i'`` in every class.  Were each example's
-projection between q classes, t would be ``q / (m mu)``; but fewer and fewer examples are between
-classes as mu falls, and t is what the last steps met.  Quasi-Newton updates begin from the inverse,
-a matrix of d x d numbers that one pass over the data gives, and find the rest.
+The Hessian is about ``I + t sum_i s_i x_i x_i'`` in every class.  With each example's projection
+between q classes, t is ``q / (m mu)``; fewer and fewer examples are between classes as mu falls, so
+that the t of the first mu serves for all.  Quasi-Newton updates begin from the inverse, a matrix of
+d x d numbers that one pass over the data gives, and find the rest.
+
+A round:
+
+1. A pass at W: P, the envelopes, the dual points A that attain them, and W(A).
+2. A enters the hull; the best point of the hull gives the bound.
+3. If the step did not lower P_mu enough, it is shortened.
+4. If smoothing is most of the gap, mu is halved; if rounding is, products become more exact.
+5. Else the next direction is minus the inverse Hessian, as far as it is known, times the gradient.
 
 References
 ----------
@@ -50,37 +58,43 @@ NAME = "envelope"
 
 @dataclass(frozen=True)
 class EnvelopeSettings:
-    """The numbers of the descent on envelopes.  The unit of cost is a pass over the data."""
+    """The numbers of the descent on envelopes.  The unit of cost is a pass over the data.
+
+    "Measured" is in passes: to a relative gap of 3e-3 on the CPU (digits, usps, vowel, of unit
+    size, C = 1 and 30, max hinge and top-3), and of 1e-2 on a GPU (60,000 deep-like features of 100
+    and 397 classes, C = 1, 10 and 100, max hinge and top-5).  Runs differ by up to a third of their
+    passes whatever is changed: what counts is the geometric mean.  Also measured, and left out for
+    it: to replace the metric by what the last steps met (2 % and 6 % more passes).
+    """
 
     atoms: int = 60
-    """Dual points in the hull that bounds the optimum."""
+    """Dual points in the hull that bounds the optimum.  Measured: 20 takes 3 % more passes, 5 does
+    not reach the gap on two of twelve problems."""
 
     pairs: int = 20
-    """Pairs of the quasi-Newton updates."""
+    """Pairs of the quasi-Newton updates.  Measured: 10 takes 5 % and 11 % more passes, 60 8 %
+    more on the GPU."""
 
     hull_accuracy: float = 1e-3
-    """Of the program over the hull, as a share of the gap."""
+    """Of the program over the hull, as a share of the gap.  Measured: 0.1 takes 0 and 1 % more."""
 
     smoothing_share: float = 0.5
-    """Share of the gap that smoothing may be before there is less of it."""
+    """Share of the gap that smoothing may be before there is less of it.  Measured: 0.25 takes 13 %
+    more passes, 0.8 1 % more and 4 % fewer."""
 
     less_smoothing: float = 0.5
-    """Factor on mu then."""
+    """Factor on mu then.  Measured: 0.25 takes 1 and 2 % more passes, 0.7 6 and 3 %."""
 
     active_classes: float = 2.0
-    """Classes that take part in the projection of an example, for the first metric."""
-
-    telling_pairs: int = 3
-    """Pairs that say more of the metric than that guess."""
-
-    metric_range: float = 2.0
-    """Factor by which a metric may be off before it is replaced."""
+    """Classes that take part in the projection of an example, for the metric.  Measured: 10 takes
+    3 % more passes, and one problem does not reach the gap."""
 
     decrease: float = 1e-4
     """Share of the slope by which the value must fall for a step to be taken (Armijo)."""
 
     noise: float = 1e-7
-    """Share of the value that rounding may add to it."""
+    """Share of the value that rounding may add to it.  A guard: measured, 0 changes nothing
+    on the GPU, and takes 0.4 % more passes on the CPU."""
 
     refinement: RefinementSettings = field(
         default_factory=partial(RefinementSettings, progress=0.2, patience=12)
@@ -88,7 +102,8 @@ class EnvelopeSettings:
     """When products become more exact: rounded gradients lead astray where P_mu is steep."""
 
     shortest_step: float = 1e-3
-    """A direction that needs shorter steps is given up, with all pairs."""
+    """A direction that needs shorter steps is given up, with all pairs.  Measured: without, two of
+    twelve problems do not reach the gap."""
 
 
 class Problem(Protocol):
@@ -137,10 +152,8 @@ class EnvelopeDescent(BatchDescent):
         self.settings = settings or EnvelopeSettings()
         loss = problem.loss
         largest = 1.0 if loss.costs is None else max(float(loss.costs.max()), 1e-300)
-        self._least_mu, self._share = (
-            problem.smoothing,
-            self.settings.active_classes / problem.n_classes,
-        )
+        self._least_mu, self._active = problem.smoothing, self.settings.active_classes
+        self._active /= problem.n_classes
         self._mu = max(problem.smoothing, largest / float(loss.rho.sum()))
         super().__init__(rows, NAME, state)
 
@@ -154,8 +167,8 @@ class EnvelopeDescent(BatchDescent):
         self._reset_hull(state._replace(linear=state.linear - 0.5 * rows.ridge(state.alpha)))
         self._value, self._refinement = math.inf, Refinement(self.settings.refinement)
         self._here: _Place | None = None
-        self._factor = self._share / self._mu
-        self._memory = Memory(rows, rows.moments().inverse(self._factor), self.settings.pairs)
+        metric = rows.moments().inverse(self._active / self._mu)
+        self._memory = Memory(rows, metric, self.settings.pairs)
         self._step, self._slope = 1.0, 0.0
 
     def _reset_hull(self, state: DualState) -> None:
@@ -238,36 +251,10 @@ class EnvelopeDescent(BatchDescent):
             return self._look_again(Move(0.0, "refine"))
         if self._lost > self.settings.smoothing_share * self._gap and self._mu > self._least_mu:
             self._mu = max(self.settings.less_smoothing * self._mu, self._least_mu)
-            self._measure_anew()
             return self._look_again(Move(0.0, "less smoothing"))
         self._here = found
         self._direction, self._slope = self._memory.direction()
         return self._go(1.0, "quasi-newton")
-
-    def _measure_anew(self) -> None:
-        """Another metric, where the one in use is far from what the last steps met."""
-        factor = self._steepness()
-        if (
-            not self._factor / self.settings.metric_range
-            <= factor
-            <= self._factor * self.settings.metric_range
-        ):
-            self._factor = factor
-            self._memory.set_metric(self.rows.moments().inverse(factor))
-
-    def _steepness(self) -> float:
-        """The t with which ``I + t sum_i s_i x_i x_i'`` is most like the Hessian.
-
-        What the last steps met, in the geometric mean, or a guess that is rather too large.
-        """
-        most = self._share / self._mu
-        met = self._memory.steepness(self.rows.moments().times)
-        met = met[met > 0.0]
-        return (
-            min(float(np.exp(np.log(met).mean())), most)
-            if met.size >= self.settings.telling_pairs
-            else most
-        )
 
     def _shorten_step(self, here: _Place, found: _Place) -> Move:
         """A shorter step: the minimum of the parabola through what is known."""
@@ -290,9 +277,17 @@ class EnvelopeDescent(BatchDescent):
     def _go(self, step: float, kind: str) -> Move:
         assert self._here is not None
         self._step = step
-        image = self._here.image + step * self._direction
+        image = self._centred(self._here.image + step * self._direction)
         self.primal = self.primal._replace(image=image, steps=self.primal.steps + 1)
         return Move(step, kind)
+
+    def _centred(self, image: Any) -> Any:
+        """The weights without what all classes share, which losses do not see: no more than P.
+
+        In exact arithmetic they have none; of two classes the model keeps the difference only.
+        """
+        axis = 1 if self.rows.moments().sparse else 0
+        return image - self.rows.xp.mean(image, axis=axis, keepdims=True)
 
     def certify(self, point: DualState) -> Look:
         """P of the point from the data in float64, against the dual value of the hull's point.

@@ -249,10 +249,6 @@ class Moments:
         self.matrix, self.identity, self.xp = matrix, identity, xp
         self.diagonal, self.sparse = len(matrix.shape) == 1, sparse
 
-    def times(self, images: Any) -> Any:
-        """``T W`` of an image, or of many at once."""
-        return self._multiply(images, self.matrix)
-
     def inverse(self, factor: float) -> Callable[[Any], Any]:
         """What multiplies images by the inverse of ``I + factor T``."""
         if self.diagonal:
