@@ -40,7 +40,7 @@ MODELS: dict[str, dict[str, Any]] = {
 #: How the model was found, not what it is.
 HISTORY = {
     "solver", "max_iter", "time_limit", "warm_start", "checkpoint", "n_jobs", "random_state",
-    "verbose", "callback",
+    "verbose", "callback", "last_iterate",
 }  # fmt: skip
 
 #: What a loss or a kernel does not have; it is used by no other.

@@ -87,6 +87,11 @@ class StructuredSVC(CertifiedEstimator):
     radius : float, optional
         For 'extragradient': minimise the mean hinge over ``|w| <= radius`` instead.  The objective
         is then that mean and the gap the restricted one.
+    fixed_step : bool, default=False
+        For 'extragradient': keep to the steps that the theory allows, as published.  By default
+        they are up to 8 times as long, for as long as the gap keeps what the theory promises, and
+        the method starts again where it does not.  The trace has the gap of the averages (the
+        restricted gap, with a radius) and the promised one, ``promised_gap``.
     warm_start : bool, default=False
         Start from the dual state of the last fit if the labelings are the same: block solvers, and
         'fw' if the features are the same too.
@@ -159,6 +164,7 @@ class StructuredSVC(CertifiedEstimator):
         cache_size: int = 20,
         geometry: str = "entropic",
         radius: float | None = None,
+        fixed_step: bool = False,
         warm_start: bool = False,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -181,6 +187,7 @@ class StructuredSVC(CertifiedEstimator):
         self.cache_size = cache_size
         self.geometry = geometry
         self.radius = radius
+        self.fixed_step = fixed_step
         self.warm_start = warm_start
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -328,7 +335,7 @@ class StructuredSVC(CertifiedEstimator):
             title=f"StructuredSVC, {self.solver}", sampling=self.sampling,
             averaging=self.averaging, check_every=self.check_every,
             cache_passes=self.cache_passes, cache_size=self.cache_size, geometry=self.geometry,
-            radius=self.radius, keep_state=self.warm_start, **more,
+            radius=self.radius, fixed_step=self.fixed_step, keep_state=self.warm_start, **more,
         )  # fmt: skip
 
     def _decoded(self, X: Any, w: FloatArray) -> Any:

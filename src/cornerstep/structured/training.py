@@ -27,7 +27,7 @@ class Settings(training.Settings):
 
     Attributes
     ----------
-    sampling, averaging, check_every, cache_passes, cache_size, geometry, radius
+    sampling, averaging, check_every, cache_passes, cache_size, geometry, radius, fixed_step
         As :class:`~cornerstep.StructuredSVC` has them.
     score : callable, optional
         Of w, for the trace.
@@ -44,6 +44,7 @@ class Settings(training.Settings):
     cache_size: int
     geometry: str
     radius: float | None
+    fixed_step: bool = False
     score: Callable[[FloatArray], float] | None = None
     keep_state: bool = False
     begin: float = field(default_factory=time.perf_counter)
@@ -102,7 +103,9 @@ def _solver(problem: StructuredProblem, settings: Settings, state: Any) -> Any:
         )  # fmt: skip
     if settings.solver == "extragradient":
         examples.require_soft(settings.geometry)
-        return ExtragradientSolver(examples, lam, settings.geometry, settings.radius)
+        return ExtragradientSolver(
+            examples, lam, settings.geometry, settings.radius, settings.fixed_step
+        )
     dual = examples.blocks(lam, settings.cache_size if settings.cache_passes else 0)
     if state is not None:
         dual.restore(state)

@@ -71,12 +71,21 @@ class ExtragradientSolver(Waiting):
         Of the z's.
     radius : float or None
         R; None for the regularised problem.
+    fixed_step : bool
+        Keep to a pace of 1: the method as published.
     """
 
     monotone = False
-    extra_columns: tuple[str, ...] = ("dual", "oracle_calls")
+    extra_columns: tuple[str, ...] = ("dual", "oracle_calls", "gap_average", "promised_gap")
 
-    def __init__(self, examples: Any, lam: float, geometry: str, radius: float | None) -> None:
+    def __init__(
+        self,
+        examples: Any,
+        lam: float,
+        geometry: str,
+        radius: float | None,
+        fixed_step: bool = False,
+    ) -> None:
         self.examples = examples
         self.geometry = geometry
         self.radius = radius
@@ -102,6 +111,8 @@ class ExtragradientSolver(Waiting):
         self.kappa = 1.0 / (self.eta * square)
         pull = self.lam * self.eta
         self.pace = max(1.0, min(_PACE, 0.5 / pull)) if pull else _PACE
+        if fixed_step:
+            self.pace = 1.0
         # of tau times the gap; nothing is promised where steps underflow
         self._promise = math.inf
         if self.eta and self.kappa:
@@ -143,7 +154,8 @@ class ExtragradientSolver(Waiting):
             dual = linear - norm * math.sqrt(square)
         self.best_dual = max(self.best_dual, dual - self._dual_error(norm, linear))
         self._gap = value - dual
-        extra = (self.best_dual, self.examples.oracle_calls)
+        promised = self._promise / self.time if self.time else math.inf
+        extra = (self.best_dual, self.examples.oracle_calls, self._gap, promised)
         look = certified(value, self.best_dual, Rounding(error), extra)
         return self.keep(self.averages, look, begin)
 
