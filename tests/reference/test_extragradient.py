@@ -44,8 +44,8 @@ def test_structured(geometry, seed):
         warnings.simplefilter("ignore")
         for t in range(STEPS):
             clf = StructuredSVC(
-                MulticlassModel(fit_intercept=False), solver="extragradient", geometry=geometry, radius=radius,
-                fixed_step=True, atol=0.0, max_iter=t,
+                MulticlassModel(fit_intercept=False), solver="extragradient", geometry=geometry,
+                radius=radius, fixed_step=True, atol=0.0, max_iter=t,
                 callback=lambda iterate: steps.append(iterate.x.w.copy()),
             ).fit(X, y)  # fmt: skip
     seen = steps[-STEPS:]

@@ -1,0 +1,51 @@
+"""Frank-Wolfe and block-coordinate Frank-Wolfe for structured SVMs, in their plainest form.
+
+``min over w of  lambda/2 |w|² + 1/n sum_i max_y (L_i(y) - w'psi_i(y))``; ``psi[i]`` has a column
+per labeling and ``losses[i]`` the loss of each.
+
+References
+----------
+.. [1] S. Lacoste-Julien, M. Jaggi, M. Schmidt, P. Pletscher. Block-coordinate Frank-Wolfe
+   optimization for structural SVMs. ICML 2013.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+
+def batch(psi, losses, lam) -> Iterator[np.ndarray]:
+    """All examples at once, line search: w before each step."""
+    n = len(psi)
+    w, loss = np.zeros(psi[0].shape[0]), 0.0
+    while True:
+        yield w
+        answers = [(L - w @ P).argmax() for P, L in zip(psi, losses, strict=True)]
+        corner = sum(P[:, y] for P, y in zip(psi, answers, strict=True)) / (lam * n)
+        costs = sum(L[y] for L, y in zip(losses, answers, strict=True)) / n
+        change = w - corner
+        step = (lam * change @ w - loss + costs) / (lam * change @ change)
+        step = min(max(step, 0.0), 1.0)
+        w, loss = (1 - step) * w + step * corner, (1 - step) * loss + step * costs
+
+
+def block_coordinate(psi, losses, lam, order: Iterable[int]) -> Iterator[tuple]:
+    """One example per step: w and its weighted average, before each step."""
+    n, size = len(psi), psi[0].shape[0]
+    parts, part_losses = np.zeros((n, size)), np.zeros(n)
+    w, average = np.zeros(size), np.zeros(size)
+    for t, i in enumerate(order):
+        yield w, average
+        y = (losses[i] - w @ psi[i]).argmax()
+        corner, cost = psi[i][:, y] / (lam * n), losses[i][y] / n
+        change = parts[i] - corner
+        step = (lam * change @ w - part_losses[i] + cost) / max(lam * change @ change, 1e-300)
+        step = min(max(step, 0.0), 1.0)
+        moved = parts[i] + step * (corner - parts[i])
+        w = w + moved - parts[i]
+        parts[i] = moved
+        part_losses[i] += step * (cost - part_losses[i])
+        average = t / (t + 2) * average + 2 / (t + 2) * w
+    yield w, average
