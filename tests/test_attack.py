@@ -43,7 +43,7 @@ def test_a_few_cases_hold(name):
 def test_minutes_of_it_hold(name):
     tally = run(name, 1, SECONDS / len(NAMES))
     replays = [f"python -m attack --replay {name}:{verdict.seed}" for verdict in tally.broken]
-    assert tally.cases > 50
+    assert tally.cases
     assert not replays
 
 
