@@ -36,7 +36,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from cornerstep.multiclass.losses import Loss
+from cornerstep.multiclass.simplex_loss import SimplexLoss
 from cornerstep.multiclass.solvers.batch import BatchDescent
 from cornerstep.multiclass.solvers.hull import Hull
 from cornerstep.multiclass.solvers.passes import DualState, Rows
@@ -95,7 +95,7 @@ class Problem(Protocol):
     """What the method has to know of a problem."""
 
     @property
-    def loss(self) -> Loss: ...
+    def loss(self) -> SimplexLoss: ...
 
     @property
     def n_classes(self) -> int: ...
@@ -141,7 +141,7 @@ class EnvelopeDescent(BatchDescent):
             problem.smoothing,
             self.settings.active_classes / problem.n_classes,
         )
-        self._mu = max(problem.smoothing, largest / float(loss.rho.sum()))
+        self._mu = max(problem.smoothing, largest / loss.mass(problem.n_classes))
         super().__init__(rows, NAME, state)
 
     def _origin(self) -> DualState:
