@@ -1,6 +1,6 @@
 """LSFW, StdFW and PG of the multi-class paper, in their plainest form.
 
-``min over w of  1/2 |w|² + C sum_i Phi(s_i; y_i)`` with scores ``s_ij = w'psi(x_i, j)``; dual points
+``min over w of  1/2 |w|² + C sum_i Phi(s_i; y_i)``, scores ``s_ij = w'psi(x_i, j)``; dual points
 alpha_i, with an optional Moreau envelope of smoothing mu for the two Frank-Wolfe methods.  The
 published ``s_i = W'x_i`` is ``psi(x, j) = e_j (x) x``, with W one row per class.
 
