@@ -1,5 +1,6 @@
 """The losses of multi-class SVMs."""
 
+from cornerstep.multiclass.loss_checks import check_loss
 from cornerstep.multiclass.losses import (
     LOSSES,
     CostSensitive,
@@ -11,15 +12,18 @@ from cornerstep.multiclass.losses import (
     WeightedUsunier,
     make_loss,
 )
+from cornerstep.multiclass.simplex_loss import SimplexLoss
 
 __all__ = [
     "LOSSES",
     "CostSensitive",
     "Loss",
     "MaxHinge",
+    "SimplexLoss",
     "TopK",
     "Usunier",
     "WeightedTopK",
     "WeightedUsunier",
+    "check_loss",
     "make_loss",
 ]

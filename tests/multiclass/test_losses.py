@@ -429,12 +429,13 @@ def test_input_is_left_alone(rng):
 def test_losses_by_name(rng):
     options: dict[str, dict[str, Any]] = {"cost-sensitive": {"costs": 1 - np.eye(4)}}
     options |= {name: {"rho": [2, 1]} for name in ("weighted-top-k", "weighted-usunier")}
-    provenance = [make_loss(name, k=3, **options.get(name, {})) for name in LOSSES]
+    made: list[Any] = [make_loss(name, k=3, **options.get(name, {})) for name in LOSSES]
     classes = [MaxHinge, CostSensitive, TopK, Usunier, WeightedTopK, WeightedUsunier]
-    assert [type(loss) for loss in provenance] == classes
-    assert [loss.rho.size for loss in provenance] == [1, 1, 3, 3, 2, 2]
-    assert make_loss(provenance[2]) is provenance[2]
-    assert make_loss("top-k").rho.size == 5
+    assert [type(loss) for loss in made] == classes
+    assert [loss.rho.size for loss in made] == [1, 1, 3, 3, 2, 2]
+    assert make_loss(made[2]) is made[2]
+    five: Any = make_loss("top-k")
+    assert five.rho.size == 5
     costs = rng.random((9, 4))
     assert make_loss("cost-sensitive", costs=costs, per_example=True).per_example
     assert repr(Usunier(2)) == "Usunier(rho=[0.5 0.5])"

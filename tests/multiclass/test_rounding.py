@@ -12,7 +12,9 @@ from sklearn.datasets import load_iris
 from sklearn.exceptions import ConvergenceWarning
 
 from cornerstep import MulticlassSVC, Status, certify
+from cornerstep.losses import TopK, Usunier
 from support.multiclass_problems import LINEAR_SOLVERS
+from support.own_losses import Wrapped
 
 
 def exact(values):
@@ -155,3 +157,49 @@ def test_rounding_of_kernel_entries_belongs_to_the_certificate(solver, gamma):
         model.fit(X, y)
     assert model.objective_ >= 2 * C
     assert certify(model, X, y).holds
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_certificates_of_joint_features_and_own_losses_are_true_whatever_the_scales(seed):
+    rng = np.random.default_rng(1000 + seed)
+    n, d, m = int(rng.integers(3, 10)), int(rng.integers(1, 3)), int(rng.integers(2, 4))
+    X, y = rng.standard_normal((n, d)) * 10.0 ** rng.uniform(-6, 6, d), np.arange(n) % m
+    mixing = rng.standard_normal((m, 2)) * 10.0 ** rng.uniform(-3, 3, 2)
+    joint, sparse, own = rng.random(3) < [0.7, 0.4, 0.6]
+
+    def features(rows):
+        psi = np.einsum("ik,jl->ijkl", rows, mixing).reshape(len(rows), m, -1)
+        return sp.csr_array(psi.reshape(len(rows) * m, -1)) if sparse else psi
+
+    k = int(rng.integers(1, m))
+    inner = TopK(k) if rng.random() < 0.5 else Usunier(k)
+    model = MulticlassSVC(
+        Wrapped(inner) if own else inner, C=10.0 ** rng.uniform(-6, 10), fit_intercept=False,
+        tol=float(rng.choice([0.0, 1e-12, 1e-6, 1e-3])), feature_map=features if joint else None,
+        solver=str(rng.choice(LINEAR_SOLVERS[1:])), max_iter=int(rng.choice([2, 30, 200])),
+    )  # fmt: skip
+    weights = 10.0 ** rng.uniform(-6, 6, n) if rng.random() < 0.4 else np.ones(n)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(X, y, weights)
+        assert certify(model, X, y, weights).holds
+    psi = np.kron(X[:, None], np.eye(m)[:, :, None]).reshape(n, m, -1)  # e_j (x) x
+    if joint:
+        psi = np.asarray(features(X).todense() if sparse else features(X)).reshape(n, m, -1)
+    w = model.coef_.ravel()
+    if m == 2 and not joint:
+        w = np.concatenate([-w, w]) / 2
+    w, psi, at = exact(w), exact(psi), np.arange(n)
+    scores = psi @ w
+    z = scores - scores[at, y][:, None] + 1
+    z[at, y] = 0
+    z = -np.sort(-z, axis=1)[:, :k]
+    z = z if isinstance(inner, TopK) else np.maximum(z, 0)
+    losses = np.maximum(z.sum(axis=1), 0) * Fraction(float(inner.rho[0]))
+    value = (w @ w) / 2 + (exact(model.C * weights) * losses).sum()
+    assert value <= Fraction(model.objective_)
+    if model.dual_coef_ is not None:
+        A = exact(model.dual_coef_.toarray())
+        image = (A[:, :, None] * psi).sum(axis=(0, 1))
+        assert Fraction(model.bound_) <= max(A[at, y].sum() - (image @ image) / 2, Fraction(0))

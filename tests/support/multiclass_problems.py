@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse as sp
 
 from cornerstep import MulticlassSVC
-from cornerstep.losses import Loss, make_loss
+from cornerstep.losses import make_loss
 
 SOLVERS = ("block", "fw-corrective", "fw", "fw-open-loop", "projected-gradient")
 LINEAR_SOLVERS = (*SOLVERS, "envelope")  # without a kernel
@@ -41,7 +41,7 @@ class Problem:
         return self.C * self.weight
 
     @property
-    def loss(self) -> Loss:
+    def loss(self) -> Any:
         costs = self.parameters.get("costs")
         per_example = costs is not None and len(costs) == len(self.X)
         others = {name: value for name, value in self.parameters.items() if name != "loss"}

@@ -22,11 +22,17 @@ from cornerstep.learning.fitting import whole_fit
 from cornerstep.learning.kernel_functions import Kernel, gamma_value
 from cornerstep.learning.specs import Schema
 from cornerstep.learning.targets import classes_and_labels, example_weights
-from cornerstep.multiclass.examples import Examples, KernelExamples, with_constant
-from cornerstep.multiclass.losses import Loss
-from cornerstep.multiclass.parameters import Posed, check_parameters, given_loss, threads
-from cornerstep.multiclass.prediction import MulticlassScores
+from cornerstep.multiclass.examples import Examples, JointExamples, KernelExamples, with_constant
+from cornerstep.multiclass.parameters import (
+    Posed,
+    check_parameters,
+    given_loss,
+    is_own,
+    threads,
+)
+from cornerstep.multiclass.prediction import MulticlassScores, joint_features
 from cornerstep.multiclass.problem import MulticlassProblem
+from cornerstep.multiclass.simplex_loss import SimplexLoss
 from cornerstep.multiclass.training import Settings, Training, train
 from cornerstep.optimiser.loop import Callback, Stopping
 
@@ -39,9 +45,10 @@ class MulticlassSVC(MulticlassScores, MarginsDisplay, ClassifierMixin, Certified
 
     Parameters
     ----------
-    loss : str or Loss, default='max-hinge'
+    loss : str or SimplexLoss, default='max-hinge'
         'max-hinge' (Crammer-Singer), 'cost-sensitive', 'top-k', 'usunier', 'weighted-top-k',
-        'weighted-usunier', or an object of :mod:`cornerstep.multiclass.losses`.
+        'weighted-usunier', an object of :mod:`cornerstep.losses`, or one of your own, given by its
+        oracle: see :class:`cornerstep.losses.SimplexLoss`.
     k : int, default=5
         For 'top-k' and 'usunier'; less than the number of classes.
     rho : array of shape (K,), optional
@@ -57,10 +64,18 @@ class MulticlassSVC(MulticlassScores, MarginsDisplay, ClassifierMixin, Certified
         classes.  Those that need not be positive semidefinite are checked on the training examples.
     gamma, degree, coef0
         Of the kernel, as in :class:`sklearn.svm.SVC`.
+    feature_map : callable, optional
+        Joint features: ``feature_map(X)`` has the ``psi(x_i, j)`` of n examples and all m classes,
+        in the order of ``classes_``, as an array of shape (n, m, D) or as a sparse matrix of shape
+        (n m, D), by example, then class.  Scores are ``w'psi(x, j)``, and ``1/2 |w|²`` takes the
+        place of ``1/2 |W|²``.  Needs a linear kernel, and arrays in memory.  No intercept is added,
+        whatever ``fit_intercept``: the map may have a constant feature for each class.
     solver : str, default='auto'
         'block' (what 'auto' means, but for torch tensors and their like), 'envelope' (what it
         means for these) and 'fw-corrective', which need few passes over all examples, or the plain
         methods 'fw', 'fw-open-loop' and 'projected-gradient'.  'envelope' needs a linear kernel.
+        All but 'block' take a loss of your own or a feature map, for which 'auto' is 'envelope',
+        or 'fw-corrective' if the loss has no projection or there is a kernel.
     last_iterate : bool, default=False
         Return the last iterate of a plain method, as it is published; else the one of them with
         the smallest objective.
@@ -83,7 +98,8 @@ class MulticlassSVC(MulticlassScores, MarginsDisplay, ClassifierMixin, Certified
     checkpoint : str or path, optional
         A file to which the state of training is written every minute, and at the end.  If it is
         there when ``fit`` starts, training goes on from it; it must have been written for the same
-        examples in the same order, labels, weights, loss, C and solver (a digest tells).
+        examples in the same order, labels, weights, loss, C and solver (a digest tells).  Not with
+        a loss of your own, of which a file cannot tell.
     n_jobs : int, optional
         Threads for the matrix products; None leaves the setting of the environment, -1 takes all
         cores.
@@ -99,6 +115,7 @@ class MulticlassSVC(MulticlassScores, MarginsDisplay, ClassifierMixin, Certified
     classes_ : array of shape (m,)
     coef_ : array of shape (m, d), or (1, d) for two classes
         Weights of the score of each class (their difference for two classes).  Linear kernel only.
+        With a ``feature_map`` w, of shape (1, D).
     intercept_ : array of shape (m,) or (1,)
     dual_coef_ : CSR array of shape (n, m), or CSR tensor
         Attains ``bound_``, or more with 'envelope' and smoothing; ``X' dual_coef_`` is
@@ -140,7 +157,7 @@ class MulticlassSVC(MulticlassScores, MarginsDisplay, ClassifierMixin, Certified
 
     def __init__(
         self,
-        loss: str | Loss = "max-hinge",
+        loss: str | SimplexLoss = "max-hinge",
         *,
         k: int = 5,
         rho: npt.ArrayLike | None = None,
@@ -151,6 +168,7 @@ class MulticlassSVC(MulticlassScores, MarginsDisplay, ClassifierMixin, Certified
         gamma: str | float = "scale",
         degree: int = 3,
         coef0: float = 0.0,
+        feature_map: Any = None,
         solver: str = "auto",
         last_iterate: bool = False,
         tol: float = 1e-3,
@@ -177,6 +195,7 @@ class MulticlassSVC(MulticlassScores, MarginsDisplay, ClassifierMixin, Certified
         self.gamma = gamma
         self.degree = degree
         self.coef0 = coef0
+        self.feature_map = feature_map
         self.solver = solver
         self.last_iterate = last_iterate
         self.tol = tol
@@ -224,7 +243,7 @@ class MulticlassSVC(MulticlassScores, MarginsDisplay, ClassifierMixin, Certified
         return "support examples", int(np.count_nonzero(abs(self.dual_coef_).sum(axis=1)))
 
     def strongest(self) -> Weights | SupportExamples | None:
-        if hasattr(self, "coef_"):
+        if hasattr(self, "coef_") and not hasattr(self, "_feature_map"):
             return Weights(self.coef_, self.classes_)
         if self.dual_coef_ is None:
             return None
@@ -233,7 +252,8 @@ class MulticlassSVC(MulticlassScores, MarginsDisplay, ClassifierMixin, Certified
 
     @property
     def reads_blocks(self) -> bool:
-        return self.kernel == "linear" and hasattr(self, "coef_")
+        linear = self.kernel == "linear" and hasattr(self, "coef_")
+        return linear and not hasattr(self, "_feature_map")
 
     def table_inputs(self, table: Any) -> tuple[Any, Any]:
         if hasattr(self, "feature_names_in_") and not isinstance(table.X, Rows):
@@ -333,7 +353,7 @@ class MulticlassSVC(MulticlassScores, MarginsDisplay, ClassifierMixin, Certified
             raise ValueError("sample_weight times class_weight must be positive for some example")
         used = weights > 0
         problem = MulticlassProblem(
-            self._examples(X, used),
+            self._examples(X, used, classes.size),
             labels[used],
             classes.size,
             given_loss(self, classes.size, labels.size).rows(used),
@@ -343,12 +363,15 @@ class MulticlassSVC(MulticlassScores, MarginsDisplay, ClassifierMixin, Certified
         )
         return Posed(problem, used, X, classes)
 
-    def _examples(self, X: Any, used: Any) -> Examples | KernelExamples:
+    def _examples(self, X: Any, used: Any, n_classes: int) -> Examples | KernelExamples:
         rows = X if used.all() else X[used]
+        if self.feature_map is not None:
+            return JointExamples(joint_features(self.feature_map, rows, n_classes), n_classes)
         if self.kernel == "linear":
             if self.fit_intercept:
                 rows = with_constant(rows, self.intercept_scaling)
-            return Examples(rows, sweeps=self.solver in ("auto", "block"))
+            sweeps = self.solver in ("auto", "block") and not is_own(self.loss)
+            return Examples(rows, sweeps=sweeps)
         gamma = 1.0
         if self.kernel == "precomputed":
             if X.shape[0] != X.shape[1]:
@@ -383,7 +406,8 @@ class MulticlassSVC(MulticlassScores, MarginsDisplay, ClassifierMixin, Certified
 
     def _read_machine(self, posed: Posed, trained: Training) -> None:
         """What scores new examples: weights, or support rows and their coefficients."""
-        for name in ("coef_", "intercept_", "support_", "_support_rows", "_machine"):
+        of_others = "coef_", "intercept_", "support_", "_support_rows", "_machine", "_feature_map"
+        for name in of_others:
             self.__dict__.pop(name, None)  # of an earlier fit with another kernel
         if self.kernel == "linear":
             for name in ("kernel_shift_", "_kernel_fit", "_constant_fit"):
@@ -395,6 +419,10 @@ class MulticlassSVC(MulticlassScores, MarginsDisplay, ClassifierMixin, Certified
             self.support_ = np.flatnonzero(posed.used)[support]
             self._machine = machine[support]
             self._support_rows = None if self.kernel == "precomputed" else posed.X[self.support_]
+            return
+        if self.feature_map is not None:
+            self.coef_, self.intercept_ = weights, np.zeros(1)
+            self._feature_map = self.feature_map
             return
         if self.classes_.shape[0] == 2:
             weights = weights[1:, :] - weights[:1, :]

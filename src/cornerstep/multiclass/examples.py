@@ -1,7 +1,8 @@
-"""Where dense, sparse and kernel examples meet, for problems with a score per class.
+"""Where dense, sparse, joint and kernel examples meet, for problems with a score per class.
 
 The *image* of dual coefficients A (one row per example, one column per class) is what a solver
-keeps instead of A: the weights ``W = X'A``, or with a kernel the scores ``K A``.
+keeps instead of A: the weights ``W = X'A``, with a kernel the scores ``K A``, and with joint
+features ``w = sum_ij A_ij psi(x_i, j)``.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ class Examples:
 
     kernel = False
     default_solver = "block"
+    terms = 1  # rows of the data that an example has
 
     def __init__(self, X: Any, *, sweeps: bool = False, reorder: bool = True) -> None:
         self.sparse = sp.issparse(X)
@@ -199,7 +201,7 @@ class Examples:
             squares = np.square(self.data.data, dtype=np.float64)
             return sp.csr_array((squares, *pattern), shape=self.data.shape).T @ scales
         total: Any = 0.0
-        for start in range(0, self.n, _ROWS):
+        for start in range(0, self.data.shape[0], _ROWS):
             some, weights = self.data[start : start + _ROWS], scales[start : start + _ROWS]
             scaled = some * weights.astype(some.dtype)[:, None]
             full = self.size <= limit
@@ -236,6 +238,47 @@ def _canonical(X: Any) -> Any:
     return X
 
 
+class JointExamples(Examples):
+    """Rows ``psi(x_i, j)`` for each example and class, and one vector of weights w.
+
+    Parameters
+    ----------
+    psi : array or CSR matrix of shape (n m, D)
+        In float64, by example, then class.
+    n_classes : int
+        m.
+    """
+
+    default_solver = "envelope"
+
+    def __init__(self, psi: Any, n_classes: int) -> None:
+        super().__init__(psi)
+        self.n, self.terms = self.n // n_classes, n_classes
+
+    def _rows_of(self, block: slice) -> slice:
+        return slice(block.start * self.terms, block.stop * self.terms)
+
+    def absolute_sums(self, block: slice, weights: FloatArray) -> FloatArray:
+        """``sum_i weight_i sum_j |psi(x_i, j)|`` over the examples of ``block``."""
+        return super().absolute_sums(self._rows_of(block), np.repeat(weights, self.terms))
+
+    def empty_image(self, n_classes: int) -> FloatArray:
+        """The image of no coefficients: one vector, of any number of classes but 0."""
+        return super().empty_image(min(n_classes, 1))
+
+    def scores(self, block: slice, image: FloatArray, *, exact: bool = False) -> FloatArray:
+        """Scores of the examples of ``block``, one row each: a fresh array."""
+        return super().scores(self._rows_of(block), image).reshape(-1, self.terms)
+
+    def add_image(self, image: FloatArray, block: slice, coefficients: FloatArray) -> None:
+        """Add the image of coefficients of the examples of ``block`` to ``image``."""
+        super().add_image(image, self._rows_of(block), coefficients.reshape(-1, 1))
+
+    def moments(self, scales: FloatArray, limit: int) -> FloatArray:
+        """``sum_ij s_i psi(x_i, j) psi(x_i, j)'``, or its diagonal if there are many features."""
+        return super().moments(np.repeat(scales, self.terms), limit)
+
+
 class KernelExamples:
     """Examples known by their kernel matrix.
 
@@ -250,6 +293,7 @@ class KernelExamples:
 
     kernel = True
     default_solver = "block"
+    terms = 1
     sparse = False
     is_single = False
 

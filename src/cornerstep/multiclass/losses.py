@@ -1,14 +1,12 @@
 """Losses of the form "max dot over simplex": ``Phi(s; y) = max over beta in B of <beta, z>``.
 
-For scores s over m classes, a label y and costs Delta >= 0 with ``Delta_y = 0`` (by default 1 for
-every other class), ``z_j = s_j - s_y + Delta_j``, so ``z_y = 0``.  With z sorted downwards and
-weights ``rho_1 >= ... >= rho_K >= 0`` there are two families:
+With margins z (:mod:`cornerstep.multiclass.simplex_loss`) sorted downwards and weights
+``rho_1 >= ... >= rho_K >= 0`` there are two families:
 
 - *each*:  ``sum_j rho_j max(0, z_(j))``   (Usunier; max hinge is ``rho = (1,)``),
 - *whole*: ``max(0, sum_j rho_j z_(j))``   (top-k).
 
-The dual point of an example is ``alpha = (1'beta) e_y - beta``, which is minus a subgradient.  All
-methods take one vector of scores with an int label, or a matrix with a vector of labels.
+All methods take one vector of scores with an int label, or a matrix with a vector of labels.
 
 References
 ----------
@@ -26,7 +24,6 @@ References
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from numbers import Real
 from typing import Any, ClassVar
@@ -35,10 +32,13 @@ import numpy as np
 import numpy.typing as npt
 
 from cornerstep.core.types import FloatArray, IntArray
+from cornerstep.multiclass.simplex_loss import SimplexLoss
 
 
-class Loss:
+class Loss(SimplexLoss):
     """``max over beta in B of <beta, z>`` with B given by weights ``rho`` and a family.
+
+    Compiled code knows it by these and the costs: a subclass may choose them, and no more.
 
     Parameters
     ----------
@@ -56,6 +56,7 @@ class Loss:
     def __init__(
         self, rho: npt.ArrayLike, costs: npt.ArrayLike | None = None, *, per_example: bool = False
     ) -> None:
+        super().__init__(costs, per_example=per_example)
         self.rho: FloatArray = np.atleast_1d(np.asarray(rho, dtype=np.float64))
         valid = self.rho.ndim == 1 and self.rho.size > 0 and np.isfinite(self.rho).all()
         if not (valid and (np.diff(self.rho) <= 0).all() and self.rho[-1] >= 0 < self.rho[0]):
@@ -63,8 +64,16 @@ class Loss:
                 f"rho must be a decreasing sequence of numbers >= 0, the first > 0, got {rho!r}"
             )
         self.rho = self.rho[: np.count_nonzero(self.rho)]
-        self.costs: FloatArray | None = None if costs is None else _checked_costs(costs)
-        self.per_example = per_example
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for name in dir(Loss):
+            fixed = not name.startswith("__") and name != "whole"
+            if fixed and getattr(cls, name) is not getattr(Loss, name):
+                raise TypeError(
+                    f"{cls.__name__} must not redefine {name}, which compiled code would not ask: "
+                    "derive a loss with methods of its own from SimplexLoss"
+                )
 
     @property
     def family(self) -> bool | None:
@@ -81,70 +90,15 @@ class Loss:
                 f"the loss weighs {self.rho.size} classes, which must be less than the number of "
                 f"classes, {n_classes}: give a smaller k or a shorter rho"
             )
-        if self.costs is None:
-            return
-        rows = n_examples if self.per_example else n_classes
-        if self.costs.shape[1] != n_classes or rows not in (None, self.costs.shape[0]):
-            raise ValueError(
-                f"costs must have shape ({n_classes}, {n_classes}), or with per_example one row "
-                f"per example and {n_classes} columns; got {self.costs.shape}"
-                + ("" if n_examples is None else f" for {n_examples} examples")
-            )
+        super().check(n_classes, n_examples)
 
-    def rows(self, block: Any) -> Loss:
-        """The loss for some of the examples: itself, unless costs are per example."""
-        if self.costs is None or not self.per_example:
-            return self
-        part = copy.copy(self)
-        part.costs = self.costs[block]
-        return part
+    def mass(self, n_classes: int) -> float:
+        """The sum of rho."""
+        return float(self.rho.sum())
 
-    def deltas(self, labels: IntArray, n_classes: int) -> FloatArray:
-        """Delta of each example, one row each."""
-        if self.costs is None:
-            out = np.ones((labels.size, n_classes))
-        else:
-            out = self.costs.copy() if self.per_example else self.costs[labels]
-        out[np.arange(labels.size), labels] = 0.0
-        return out
-
-    def largest_deltas(self, labels: IntArray) -> FloatArray:
-        """The largest ``|Delta_j|`` of each example."""
-        if self.costs is None:
-            return np.ones(labels.size)
-        largest = np.abs(self.costs).max(axis=1)
-        return largest if self.per_example else largest[labels]
-
-    def value(self, scores: npt.ArrayLike, y: Any) -> Any:
-        """``Phi(s; y)``: a float, or one for each row."""
-        return _batched(self._values, scores, y)
-
-    def subgradient(self, scores: npt.ArrayLike, y: Any) -> FloatArray:
-        """``beta - (1'beta) e_y`` at a maximiser beta."""
-        return _batched(self._subgradients, scores, y)
-
-    def conjugate(self, gradient: npt.ArrayLike, y: Any, tol: float = 1e-9) -> Any:
-        """``Phi*(g) = -<Delta, beta>`` where ``g = beta - (1'beta) e_y``; infinity outside.
-
-        The domain is widened by ``tol`` times the sum of rho, for rounding.
-        """
-        return _batched(lambda g, labels: self._conjugates(g, labels, tol), gradient, y)
-
-    def envelope(self, scores: npt.ArrayLike, y: Any, smoothing: float) -> Any:
-        """``Phi_mu(s) = max over beta of <beta, z> - mu/2 |alpha|²``, with mu = ``smoothing``."""
-        return _batched(lambda s, labels: self._envelopes(s, labels, smoothing)[0], scores, y)
-
-    def dual_point(self, scores: npt.ArrayLike, y: Any, smoothing: float) -> FloatArray:
-        """The alpha that attains the envelope: minus its gradient, ``project(-(s + Delta)/mu)``."""
-        return _batched(lambda s, labels: self._envelopes(s, labels, smoothing)[1], scores, y)
-
-    def project(self, point: npt.ArrayLike, y: Any) -> FloatArray:
-        """The nearest dual point ``alpha = (1'beta) e_y - beta`` with beta in B."""
-        return _batched(self._projections, point, y)
-
-    def _margins(self, scores: FloatArray, labels: IntArray) -> FloatArray:
-        own = scores[np.arange(labels.size), labels]
-        return scores - own[:, None] + self.deltas(labels, scores.shape[1])
+    def _ask(self, oracle: str, rows: FloatArray, labels: IntArray) -> FloatArray:
+        answer: FloatArray = getattr(self, oracle)(rows, labels)  # needs no check
+        return answer
 
     def _top(self, z: FloatArray) -> tuple[IntArray, FloatArray]:
         """Positions and values of the K largest entries of each row, largest first."""
@@ -163,16 +117,25 @@ class Loss:
             return np.where((largest @ self.rho > 0)[:, None], self.rho, 0.0)
         return np.where(largest > 0, self.rho, 0.0)
 
-    def _values(self, scores: FloatArray, labels: IntArray) -> FloatArray:
-        self.check(scores.shape[1], labels.size)
-        return self.of_margins(self._margins(scores, labels), labels)
-
-    def of_margins(self, z: FloatArray, labels: IntArray, smoothing: float = 0.0) -> FloatArray:
-        """``Phi``, or its envelope, of each row of margins ``z = s - s_y + Delta``."""
-        if smoothing:
-            return self._envelopes_of(z, labels, smoothing)[0]
+    def maximum(self, z: FloatArray, labels: IntArray) -> FloatArray:
+        """``max over beta in B of <beta, z>`` of each row."""
         _, largest = self._top(z)
         return (self._weights(largest) * largest).sum(axis=1)
+
+    def argmax(self, z: FloatArray, labels: IntArray) -> FloatArray:
+        """A beta that attains it."""
+        top, largest = self._top(z)
+        beta = np.zeros_like(z)
+        np.put_along_axis(beta, top, self._weights(largest), axis=1)
+        return beta
+
+    def projection(self, points: FloatArray, labels: IntArray) -> FloatArray:
+        """The nearest dual point of each row."""
+        from cornerstep.multiclass.compiled.projection import project_rows
+
+        out = np.empty_like(points)
+        project_rows(points, labels, np.require(self.rho, requirements="W"), self.family, out)
+        return out
 
     def sizes_of_margins(self, z: FloatArray, smoothing: float = 0.0) -> FloatArray:
         """What :meth:`of_margins` sums up, without signs: of what size its rounding is.
@@ -186,15 +149,6 @@ class Loss:
         else:
             sizes = np.maximum(largest, 0.0) @ self.rho
         return np.where(sizes > 0, sizes + smoothing * self.rho.sum() ** 2, 0.0)
-
-    def _subgradients(self, scores: FloatArray, labels: IntArray) -> FloatArray:
-        self.check(scores.shape[1], labels.size)
-        top, largest = self._top(self._margins(scores, labels))
-        weights = self._weights(largest)
-        out = np.zeros_like(scores)
-        np.put_along_axis(out, top, weights, axis=1)
-        out[np.arange(labels.size), labels] -= weights.sum(axis=1)
-        return out
 
     def _conjugates(self, gradients: FloatArray, labels: IntArray, tol: float) -> FloatArray:
         m = gradients.shape[1]
@@ -220,30 +174,6 @@ class Loss:
         else:
             inside &= (tops <= limits[:-1] + slack).all(axis=1)
         return np.where(inside, value, np.inf)
-
-    def _projections(self, points: FloatArray, labels: IntArray) -> FloatArray:
-        from cornerstep.multiclass.compiled.projection import project_rows
-
-        self.check(points.shape[1], labels.size)
-        out = np.empty_like(points)
-        project_rows(points, labels, np.require(self.rho, requirements="W"), self.family, out)
-        return out
-
-    def _envelopes(
-        self, scores: FloatArray, labels: IntArray, smoothing: float
-    ) -> tuple[FloatArray, FloatArray]:
-        if not 0 < smoothing < np.inf:
-            raise ValueError(f"smoothing must be positive and finite, got {smoothing!r}")
-        self.check(scores.shape[1], labels.size)
-        return self._envelopes_of(self._margins(scores, labels), labels, smoothing)
-
-    def _envelopes_of(
-        self, z: FloatArray, labels: IntArray, smoothing: float
-    ) -> tuple[FloatArray, FloatArray]:
-        # alpha sums to 0, so that s + Delta may be shifted
-        alpha = self._projections(-z / smoothing, labels)
-        value = -(alpha * z).sum(axis=1) - 0.5 * smoothing * (alpha**2).sum(axis=1)
-        return value, alpha
 
 
 class MaxHinge(Loss):
@@ -322,24 +252,26 @@ LOSSES = ("max-hinge", "cost-sensitive", "top-k", "usunier", "weighted-top-k", "
 
 
 def make_loss(
-    name: str | Loss,
+    name: str | SimplexLoss,
     *,
     k: int = 5,
     rho: npt.ArrayLike | None = None,
     costs: npt.ArrayLike | None = None,
     per_example: bool = False,
-) -> Loss:
+) -> SimplexLoss:
     """The loss of that name (see ``LOSSES``), or the loss itself."""
     for option, given, of in (
         ("costs", costs, ("cost-sensitive",)),
         ("rho", rho, ("weighted-top-k", "weighted-usunier")),
     ):
-        if given is not None and (isinstance(name, Loss) or (name in LOSSES and name not in of)):
+        if given is not None and (
+            isinstance(name, SimplexLoss) or (name in LOSSES and name not in of)
+        ):
             raise ValueError(
                 f"{option} must be None with loss={name!r}, got an array of shape "
                 f"{np.shape(given)}: only {' and '.join(of)} take {option}"
             )
-    if isinstance(name, Loss):
+    if isinstance(name, SimplexLoss):
         return name
     if name in ("weighted-top-k", "weighted-usunier") and rho is None:
         raise ValueError(f"loss={name!r} needs rho, the decreasing weights of the sorted margins")
@@ -354,7 +286,7 @@ def make_loss(
         "weighted-usunier": lambda: WeightedUsunier(rho),  # type: ignore[arg-type]
     }
     if name not in makers:
-        raise ValueError(f"loss must be one of {', '.join(LOSSES)} or a Loss, got {name!r}")
+        raise ValueError(f"loss must be one of {', '.join(LOSSES)} or a SimplexLoss, got {name!r}")
     return makers[name]()
 
 
@@ -362,29 +294,3 @@ def _uniform(k: int) -> FloatArray:
     if not (isinstance(k, Real) and 1 <= k < np.inf and k == int(k)):
         raise ValueError(f"k must be an integer >= 1, got {k!r}")
     return np.full(int(k), 1.0 / int(k))
-
-
-def _checked_costs(costs: npt.ArrayLike) -> FloatArray:
-    out = np.asarray(costs, dtype=np.float64)
-    if out.ndim != 2 or not np.isfinite(out).all() or (out < 0).any():
-        raise ValueError(f"costs must be a matrix of finite numbers >= 0, got {costs!r}")
-    return out
-
-
-def _batched(function: Callable[..., Any], rows: npt.ArrayLike, y: Any) -> Any:
-    """Apply a function of (matrix, labels) to one vector and label, or to a batch."""
-    matrix = np.asarray(rows, dtype=np.float64)
-    given = np.asarray(y)
-    if given.dtype.kind not in "iuf" or not (np.isfinite(given) & (np.floor(given) == given)).all():
-        raise ValueError(f"labels must be integers, got {y!r}")
-    labels = given.astype(np.intp)
-    if matrix.ndim not in (1, 2) or labels.shape != matrix.shape[:-1]:
-        raise ValueError(
-            "give a vector with one label, or a matrix with a label per row; "
-            f"got shapes {matrix.shape} and {labels.shape}"
-        )
-    n_classes = matrix.shape[-1]
-    if labels.size and (labels.min() < 0 or labels.max() >= n_classes):
-        raise ValueError(f"labels must be between 0 and {n_classes - 1}, got {y!r}")
-    out = function(np.atleast_2d(matrix), np.atleast_1d(labels))
-    return out[0] if matrix.ndim == 1 else out

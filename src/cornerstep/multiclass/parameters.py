@@ -15,6 +15,7 @@ from cornerstep.learning.parameters import check_stopping
 from cornerstep.multiclass.distributed.partitions import SpreadProblem
 from cornerstep.multiclass.losses import Loss, make_loss
 from cornerstep.multiclass.problem import MulticlassProblem
+from cornerstep.multiclass.simplex_loss import SimplexLoss
 
 PLAIN = ("fw", "fw-open-loop", "projected-gradient")
 SOLVERS = ("auto", "block", "envelope", "fw-corrective", *PLAIN)
@@ -52,6 +53,7 @@ def check_parameters(model: Any) -> None:
     check_stopping(model)
     if model.solver not in SOLVERS:
         raise ValueError(f"solver must be one of {', '.join(SOLVERS)}, got {model.solver!r}")
+    _check_own(model)
     if model.solver == "envelope" and model.kernel != "linear":
         raise ValueError(f"solver='envelope' needs kernel='linear', got {model.kernel!r}")
     if model.last_iterate and model.solver not in PLAIN:
@@ -65,7 +67,49 @@ def check_parameters(model: Any) -> None:
         )
 
 
-def given_loss(model: Any, n_classes: int, n_examples: int) -> Loss:
+def _check_own(model: Any) -> None:
+    """Complain about what a loss or a feature map of the user's own cannot have."""
+    named = {"feature_map": model.feature_map} if model.feature_map is not None else {}
+    if is_own(model.loss):
+        named["loss"] = model.loss
+        needs = {"smoothing": bool(model.smoothing), "solver": model.solver == "envelope"}
+        for name, needed in needs.items():
+            if needed and not model.loss.has_projection:
+                raise ValueError(
+                    f"{name}={getattr(model, name)!r} needs a loss with a projection, which "
+                    f"{model.loss!r} does not define"
+                )
+        if model.checkpoint is not None:
+            raise ValueError(
+                f"checkpoint must be None with loss={model.loss!r}: a file cannot tell whether "
+                "its oracle is still the same"
+            )
+    for name, value in named.items():
+        if model.solver == "block":
+            others = ", ".join(solver for solver in SOLVERS if solver != "block")
+            raise ValueError(f"solver must be one of {others} with {name}={value!r}, got 'block'")
+    if model.feature_map is not None and not callable(model.feature_map):
+        raise ValueError(f"feature_map must be a function or None, got {model.feature_map!r}")
+    if model.feature_map is not None and model.kernel != "linear":
+        raise ValueError(f"kernel must be 'linear' with a feature_map, got {model.kernel!r}")
+
+
+def is_own(loss: Any) -> bool:
+    """Whether a loss is the user's own, of which compiled code knows nothing."""
+    return isinstance(loss, SimplexLoss) and not isinstance(loss, Loss)
+
+
+def require_plain(model: Any, what: str) -> None:
+    """Complain about what needs all rows in the memory of this process."""
+    if model.kernel != "linear":
+        raise ValueError(f"kernel must be 'linear' for {what}, got {model.kernel!r}")
+    if model.feature_map is not None:
+        raise ValueError(f"feature_map must be None for {what}, got {model.feature_map!r}")
+    if is_own(model.loss):
+        raise ValueError(f"loss must be one of the library's for {what}, got {model.loss!r}")
+
+
+def given_loss(model: Any, n_classes: int, n_examples: int) -> Any:
     """The loss that the parameters of the estimator describe."""
     costs = None if model.costs is None else to_numpy(model.costs)
     if costs is not None and costs.shape == (n_classes, n_classes) and n_classes == n_examples:
@@ -86,7 +130,12 @@ def warm_start_signature(problem: MulticlassProblem, solver: str) -> tuple[Any, 
     from cornerstep.multiclass.solvers.passes import keeps_duals
 
     loss = problem.loss
-    shared = (problem.n_classes, digest(problem.labels), loss.whole, digest(loss.rho))
+    kind = (
+        (loss.whole, digest(loss.rho))
+        if isinstance(loss, Loss)
+        else (type(loss), digest(vars(loss)))
+    )
+    shared = (problem.n_classes, digest(problem.labels), *kind)
     if solver == "block" or (solver != "envelope" and keeps_duals(problem)):
         return (*shared, "block" if solver == "block" else "dual points")
     return (*shared, digest((problem.examples.data, loss.costs)), problem.smoothing)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cornerstep.core.types import FloatArray
@@ -16,8 +17,31 @@ from cornerstep.data.rows import Rows, as_rows, is_dask, labels_of
 from cornerstep.learning.kernel_functions import Kernel
 
 
+def joint_features(feature_map: Any, X: Any, n_classes: int, size: int | None = None) -> Any:
+    """The rows ``psi(x_i, j)``, by example, then class, as a map has them, checked; in float64.
+
+    There must be ``size`` features, if that is known.
+    """
+    psi = feature_map(X)
+    n = X.shape[0]
+    psi = sp.csr_array(psi) if sp.issparse(psi) else np.asarray(psi)
+    shape = (n * n_classes, size) if sp.issparse(psi) else (n, n_classes, size)
+    fits = len(psi.shape) == len(shape) and psi.shape[-1] > 0
+    fits = fits and all(want in (None, got) for want, got in zip(shape, psi.shape, strict=True))
+    if not fits or psi.dtype.kind not in "biuf":
+        raise ValueError(
+            f"feature_map must return numbers of shape ({n}, {n_classes}, {size or 'D'}), or a "
+            f"sparse matrix of shape ({n * n_classes}, {size or 'D'}), for {n} examples and "
+            f"{n_classes} classes, got shape {psi.shape} of {psi.dtype}"
+        )
+    psi = psi.astype(np.float64, copy=False)
+    if not np.isfinite(psi.data if sp.issparse(psi) else psi).all():
+        raise ValueError("feature_map must return finite numbers, got NaN or infinity")
+    return psi if sp.issparse(psi) else psi.reshape(n * n_classes, -1)
+
+
 class MulticlassScores:
-    """``s(x) = W x + b``, or ``sum_i a_i k(x_i, x) + b``, for examples wherever they are."""
+    """``s(x) = W x + b``, ``sum_i a_i k(x_i, x) + b`` or ``w'psi(x, .)``, wherever x are."""
 
     kernel: Any
     degree: int
@@ -33,6 +57,7 @@ class MulticlassScores:
     _constant_fit: float
     _machine: Any
     _support_rows: Any
+    _feature_map: Any
 
     @property
     def _is_linear(self) -> bool:
@@ -87,9 +112,13 @@ class MulticlassScores:
 
             with device_errors(X):
                 return array_scores(self, X)
-        if self._is_linear:
+        if hasattr(self, "_feature_map"):
+            m = self.classes_.shape[0]
+            psi = joint_features(self._feature_map, X, m, self.coef_.shape[1])
+            scores = np.asarray(psi @ self.coef_[0]).reshape(-1, m)
+        elif self._is_linear:
             return np.asarray(X @ self.coef_.T) + self.intercept_
-        if self.support_.size == 0:
+        elif self.support_.size == 0:
             scores = np.zeros((X.shape[0], self.classes_.shape[0]))
         else:
             precomputed = self._support_rows is None

@@ -25,9 +25,10 @@ import numpy as np
 from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.data.digests import of_rows
 from cornerstep.multiclass.compiled import sweeps as kernels
-from cornerstep.multiclass.examples import Examples, KernelExamples
+from cornerstep.multiclass.examples import Examples, JointExamples, KernelExamples
 from cornerstep.multiclass.losses import Loss
 from cornerstep.multiclass.rounding import Reach, check_scales
+from cornerstep.multiclass.simplex_loss import SimplexLoss
 
 _BLOCK_ENTRIES = 2**19  # scores held at a time
 _COUNTS = 0.05  # share of a gap that rounding may be before twice the digits are worth their time,
@@ -39,11 +40,12 @@ class MulticlassProblem:
 
     Parameters
     ----------
-    examples : Examples or KernelExamples
+    examples : Examples, KernelExamples or JointExamples
     labels : array of int of shape (n,)
         0, ..., n_classes - 1.
     n_classes : int
-    loss : Loss
+    loss : SimplexLoss
+        Compiled code knows those that are a Loss.
     scales : array of shape (n,)
         ``s_i = C weight_i``; examples of scale 0 play no part.
     smoothing : float
@@ -54,10 +56,10 @@ class MulticlassProblem:
 
     def __init__(
         self,
-        examples: Examples | KernelExamples,
+        examples: Examples | KernelExamples | JointExamples,
         labels: IntArray,
         n_classes: int,
-        loss: Loss,
+        loss: SimplexLoss,
         scales: FloatArray,
         smoothing: float = 0.0,
         constant: float = 0.0,
@@ -66,7 +68,7 @@ class MulticlassProblem:
         self.examples = examples
         self.labels = np.require(labels, dtype=np.int64, requirements=["C", "W"])
         self.n_classes = n_classes
-        self.loss = loss
+        self.loss: Any = loss
         self.scales = np.require(scales, dtype=np.float64, requirements=["C", "W"])
         check_scales(float(self.scales.min(initial=np.inf)))
         self.smoothing, self.constant = float(smoothing), float(constant)
@@ -89,8 +91,9 @@ class MulticlassProblem:
 
         The first example has the number ``first`` among all.
         """
-        examples = self.examples
-        return of_rows(examples.data, examples.columns, self.labels, self.scales, first)
+        data, columns, terms = self.examples.data, self.examples.columns, self.examples.terms
+        labels, scales = np.repeat(self.labels, terms), np.repeat(self.scales, terms)
+        return of_rows(data, columns, labels, scales, first * terms)
 
     def check_duals(self, pool: tuple[Any, ...]) -> None:
         """Complain unless a pool of classes and weights is one of dual points of this problem."""
@@ -104,18 +107,18 @@ class MulticlassProblem:
     @cached_property
     def reach(self) -> Reach:
         """What the rounding of a certificate is measured by."""
-        total = float(self.loss.rho.sum())
         features = np.zeros(self.examples.size)
         for block in self.blocks():
             features += self.examples.absolute_sums(block, self.scales[block])
         costs = float(self.scales @ self.loss.largest_deltas(self.labels))
-        return Reach(features, costs, total, self.examples.longest, self.summed)
+        total, longest = self.loss.mass(self.n_classes), self.examples.longest
+        return Reach(features, costs, total, longest, self.summed)
 
     @property
     def summed(self) -> int:
         """Roundings of a sum over the examples, a block after the other."""
         n = self.examples.n
-        return min(n, self._rows) + n // self._rows
+        return min(n, self._rows) * self.examples.terms + n // self._rows
 
     @property
     def _rows(self) -> int:
@@ -128,6 +131,23 @@ class MulticlassProblem:
         if self.smoothing:
             return self.scales[block] * loss.envelope(scores, labels, self.smoothing)
         return self.scales[block] * loss.value(scores, labels)
+
+    def corners(
+        self, scores: FloatArray, block: slice, alpha: FloatArray
+    ) -> tuple[FloatArray, float, float]:
+        """The vertices ``u_i = (1'beta) e_y - beta`` that scores of ``block`` point to.
+
+        With smoothing they are sought at ``scores + mu alpha``; else alpha is empty.  Comes with
+        ``sum s_i Phi`` at those scores and ``sum s_i <Delta_i, beta_i>``.
+        """
+        if isinstance(self.loss, Loss):
+            return scores, *kernels.corners(scores, block.start, self.record, alpha)  # overwritten
+        loss, labels, scales = self.loss.rows(block), self.labels[block], self.scales[block]
+        if alpha.size:
+            scores = scores + self.smoothing * alpha
+        corner, losses = loss.vertices(scores, labels)
+        costs = -(corner * loss.deltas(labels, self.n_classes)).sum(axis=1)
+        return corner, float(scales @ losses), float(scales @ costs)
 
     def losses(self, image: FloatArray) -> float:
         """``sum_i s_i Phi_mu(W'x_i)`` from the data, in float64."""

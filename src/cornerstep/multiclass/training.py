@@ -11,6 +11,7 @@ from cornerstep.learning import training
 from cornerstep.learning.checkpoints import Checkpoint
 from cornerstep.multiclass.arrays.rows import ArrayProblem
 from cornerstep.multiclass.distributed.partitions import SpreadProblem
+from cornerstep.multiclass.losses import Loss
 from cornerstep.multiclass.parameters import checkpoint_signature, warm_start_signature
 from cornerstep.multiclass.problem import MulticlassProblem
 from cornerstep.multiclass.rounding import check_size
@@ -65,7 +66,7 @@ class Training(training.Training):
 def train(problem: Problem, settings: Settings) -> Training:
     """Run the solver that the settings name."""
     auto = settings.solver == "auto"
-    name = problem.examples.default_solver if auto else settings.solver
+    name = default_solver(problem) if auto else settings.solver
     _check(problem, settings, name)
     carries = problem if settings.keeps_state and isinstance(problem, MulticlassProblem) else None
     signature = None if carries is None else warm_start_signature(carries, name)
@@ -100,6 +101,15 @@ def train(problem: Problem, settings: Settings) -> Training:
         coefficients=coefficients,
         state=None if carries is None else (signature, carries.scales, solver.state),
     )
+
+
+def default_solver(problem: Problem) -> str:
+    """What 'auto' means: blocks, unless examples or loss are not such that compiled code knows."""
+    name: str = problem.examples.default_solver
+    if not isinstance(problem, MulticlassProblem) or isinstance(problem.loss, Loss):
+        return name
+    smooth = problem.loss.has_projection and not problem.examples.kernel
+    return "envelope" if smooth else "fw-corrective"
 
 
 def _check(problem: Problem, settings: Settings, name: str) -> None:

@@ -23,9 +23,10 @@ from cornerstep.learning.claims import CLOSE, Recomputed
 from cornerstep.learning.kernel_functions import Kernel, gamma_value
 from cornerstep.learning.verification import examples_of, require_rows
 from cornerstep.multiclass.examples import Examples
-from cornerstep.multiclass.losses import Loss
-from cornerstep.multiclass.parameters import given_loss
+from cornerstep.multiclass.parameters import given_loss, is_own
+from cornerstep.multiclass.prediction import joint_features
 from cornerstep.multiclass.rounding import Reach, entry_sizes
+from cornerstep.multiclass.simplex_loss import SimplexLoss
 
 FEASIBLE = 1e-6  # by how much dual points may leave their domains
 _BLOCK = 2**21  # entries of a kernel matrix or of scores held at a time
@@ -46,15 +47,18 @@ def recompute(
     X, labels, weights = given
     used, scales = weights > 0, clf.C * weights
     loss = given_loss(clf, clf.classes_.shape[0], labels.size)
-    dual = clf.dual_coef_
+    dual = clf.dual_coef_ if loss.has_projection else None  # which tells whether it is feasible
     if dual is not None:
         require_rows(dual.shape[0], used.size)
         dual = sp.csr_array(dual)
-    check = _check_linear if hasattr(clf, "coef_") else _check_kernel
+    check, parts = _check_linear, _linear_parts
+    if joint := hasattr(clf, "_feature_map"):
+        check, parts = _check_joint, _joint_parts
+    elif not hasattr(clf, "coef_"):
+        check, parts = _check_kernel, _kernel_parts
     if not check(clf, X, problems):
         nothing = np.full(1, np.nan)
         return Recomputed(nothing, nothing, np.zeros(1), "nothing: the model is not whole")
-    parts = _linear_parts if hasattr(clf, "coef_") else _kernel_parts
     losses, terms, linear, outside = 0.0, 0.0, 0.0, 0
     state = _Sizes()
     for rows, scores, own in parts(clf, X, scales, dual, state):
@@ -70,9 +74,11 @@ def recompute(
             terms += 0.5 * mu * float(s @ (alpha**2).sum(axis=1))
     value = 0.5 * state.primal + losses
     costs = float(scales[used] @ loss.rows(used).largest_deltas(labels[used]))
-    reach = Reach(state.features, costs, float(loss.rho.sum()), state.longest, state.summed)
+    reach = Reach(
+        state.features, costs, loss.mass(clf.classes_.shape[0]), state.longest, state.summed
+    )
     off = reach.of_value(state.peaks, state.primal)
-    if off > _COUNTS * clf.gap_ and hasattr(clf, "coef_"):
+    if off > _COUNTS * clf.gap_ and hasattr(clf, "coef_") and not joint:
         losses = _doubled_losses(clf, X, labels, scales, loss)
         value = 0.5 * state.primal + losses  # the claim may still be off by as much as before
     if dual is None:
@@ -103,6 +109,18 @@ def _check_linear(clf: Any, X: Any, problems: list[str]) -> bool:
         problems.append("coef_ and intercept_ do not fit classes_ and the features of the data")
     elif not clf.fit_intercept and np.any(clf.intercept_):
         problems.append("intercept_ is not 0 although fit_intercept is False")
+    return len(problems) == before
+
+
+def _check_joint(clf: Any, X: Any, problems: list[str]) -> bool:
+    """Whether weights are those of joint features; adds what is wrong."""
+    before = len(problems)
+    if clf.feature_map is not clf._feature_map or clf.kernel != "linear":
+        problems.append("feature_map or kernel is not that of training")
+    if clf.n_features_in_ != X.shape[1]:
+        problems.append(f"n_features_in_ is {clf.n_features_in_}, not {X.shape[1]}")
+    if np.ndim(clf.coef_) != 2 or len(clf.coef_) != 1 or np.any(clf.intercept_):
+        problems.append("coef_ is not a row of weights, or intercept_ is not 0")
     return len(problems) == before
 
 
@@ -183,6 +201,26 @@ def _linear_parts(clf: Any, X: Any, scales: FloatArray, dual: Any, state: _Sizes
     state.longest, state.summed = d + 2, state.summed + blocks
 
 
+def _joint_parts(clf: Any, X: Any, scales: FloatArray, dual: Any, state: _Sizes) -> _Parts:
+    m, w, blocks = clf.classes_.size, clf.coef_[0], 0
+    image, state.features = np.zeros(w.size), np.zeros(w.size)
+    state.primal, state.peaks, state.longest = float(w @ w), np.abs(w), w.size
+    for start, block in _read_blocks(X, m * w.size):
+        inside = np.flatnonzero(scales[start : start + block.shape[0]] > 0)
+        if not inside.size:
+            continue
+        rows, psi = start + inside, joint_features(clf._feature_map, block[inside], m, w.size)
+        blocks += 1
+        state.summed = max(state.summed, m * rows.size)
+        state.features += np.repeat(scales[rows], m) @ abs(psi)
+        own = None if dual is None else dual[rows].toarray()
+        if own is not None:
+            image += own.ravel() @ psi
+        yield rows, np.asarray(psi @ w).reshape(-1, m), own
+    state.summed += blocks
+    state.dual, state.dual_peaks = float(image @ image), np.abs(image)
+
+
 def _weights(clf: Any) -> tuple[FloatArray, FloatArray]:
     """W and the intercepts, one row and one number per class."""
     if clf.classes_.size > 2:
@@ -192,7 +230,9 @@ def _weights(clf: Any) -> tuple[FloatArray, FloatArray]:
     ) / 2
 
 
-def _doubled_losses(clf: Any, X: Any, labels: IntArray, scales: FloatArray, loss: Loss) -> float:
+def _doubled_losses(
+    clf: Any, X: Any, labels: IntArray, scales: FloatArray, loss: SimplexLoss
+) -> float:
     """``sum_i s_i Phi_mu`` from margins with twice the digits."""
     from cornerstep.multiclass.compiled.doubled import margins
 
@@ -239,13 +279,14 @@ def _kernel_parts(clf: Any, X: Any, scales: FloatArray, dual: Any, state: _Sizes
 
 
 def _bound_anew(clf: Any, X: Any, labels: IntArray, weights: FloatArray) -> tuple[float, float]:
-    """A bound, and a value, by training again with the method that keeps dual points.
+    """A bound, and a value, by training again with a method whose dual points prove it.
 
     The run has limits of its own, whatever those of the model were.
     """
+    own = is_own(clf.loss) or clf.feature_map is not None
     again = clone(clf).set_params(
-        solver="block", warm_start=False, verbose=0, class_weight=None, checkpoint=None,
-        tol=max(0.1 * clf.relative_gap_, 1e-12), max_iter=_ROUNDS, time_limit=None,
+        solver="auto" if own else "block", warm_start=False, verbose=0, class_weight=None,
+        checkpoint=None, tol=max(0.1 * clf.relative_gap_, 1e-12), max_iter=_ROUNDS, time_limit=None,
     )  # fmt: skip
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)

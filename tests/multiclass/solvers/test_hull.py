@@ -116,10 +116,12 @@ def test_quasi_newton_steps_minimise_a_quadratic(rows):
     for factor in (0.0, 0.3):
         memory = Memory(rows, rows.moments().inverse(factor), size + 1)
         x = np.zeros(size)
-        for _ in range(size + 1):
+        for step in range(size + 1):
             gradient = hessian @ (x - least)
             memory.set_products(*rows.read(memory.look(x.reshape(shape), gradient.reshape(shape))))
             memory.accept_pair()
+            if step == 2:
+                memory.set_metric(rows.moments().inverse(factor))  # nothing changes
             direction, slope = memory.direction()
             assert slope == pytest.approx(float(gradient @ direction.ravel()), rel=1e-6)
             d = direction.ravel()
@@ -127,3 +129,19 @@ def test_quasi_newton_steps_minimise_a_quadratic(rows):
                 break
             x = x - (gradient @ d) / (d @ hessian @ d) * d
         np.testing.assert_allclose(x, least, atol=1e-6)
+
+
+def test_steepness_of_a_known_hessian(rows):
+    """``I + t T`` is told from its pairs."""
+    rng = np.random.default_rng(0)
+    shape = rows.zero_state().image.shape
+    memory = Memory(rows, rows.moments().inverse(1.0), 4)
+    assert memory.steepness(rows.moments().times).size == 0
+    for _ in range(7):
+        image = rng.standard_normal(shape)
+        gradient = image + 0.7 * rows.moments().times(image)
+        memory.set_products(*rows.read(memory.look(image, gradient)))
+        memory.accept_pair()
+    found = memory.steepness(rows.moments().times)
+    assert found.size == 4
+    np.testing.assert_allclose(found, 0.7, rtol=1e-9)

@@ -21,7 +21,7 @@ from cornerstep.data.arrays import (
 )
 from cornerstep.learning.targets import classes_and_labels, example_weights
 from cornerstep.multiclass.arrays.rows import ArrayExamples, ArrayProblem, ArrayRows
-from cornerstep.multiclass.parameters import Posed, given_loss
+from cornerstep.multiclass.parameters import Posed, given_loss, require_plain
 
 _CHUNK = 2**22  # entries whose finiteness is checked at a time
 SOLVERS = ("envelope", "fw-corrective", "fw", "fw-open-loop", "projected-gradient")
@@ -30,8 +30,7 @@ SOLVERS = ("envelope", "fw-corrective", "fw", "fw-open-loop", "projected-gradien
 def pose(model: Any, X: Any, y: Any, sample_weight: Any) -> Posed:
     """The problem of an estimator's parameters on these arrays."""
     kind = type(X).__module__.split(".")[0]
-    if model.kernel != "linear":
-        raise ValueError(f"kernel must be 'linear' for arrays of {kind}, got {model.kernel!r}")
+    require_plain(model, f"arrays of {kind}")
     if model.warm_start:
         raise ValueError(f"warm_start must be False for arrays of {kind}")
     if model.solver not in ("auto", *SOLVERS):

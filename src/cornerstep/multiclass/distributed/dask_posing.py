@@ -20,10 +20,10 @@ from cornerstep.multiclass.problem import MulticlassProblem
 def pose(model: Any, X: Any, y: Any, sample_weight: Any) -> Posed:
     """The problem of an estimator's parameters on Dask arrays."""
     from cornerstep.learning.targets import class_factors
-    from cornerstep.multiclass.distributed.posing import require_plain, shared_of
+    from cornerstep.multiclass.distributed.posing import require_spreadable, shared_of
 
     dask, _ = imported()
-    require_plain(model, "Dask arrays")
+    require_spreadable(model, "Dask arrays")
     client = current_client()
     X, y, sample_weight = aligned(dask.array, X, y, sample_weight)
     n, d = X.shape

@@ -11,13 +11,12 @@ from cornerstep.data.rows import Rows
 from cornerstep.learning.targets import classes_and_labels, example_weights
 from cornerstep.multiclass.distributed.partitions import Shared, SpreadProblem
 from cornerstep.multiclass.examples import holds
-from cornerstep.multiclass.parameters import Posed, given_loss
+from cornerstep.multiclass.parameters import Posed, given_loss, require_plain
 
 
-def require_plain(model: Any, what: str) -> None:
+def require_spreadable(model: Any, what: str) -> None:
     """Complain about what needs all rows in memory."""
-    if model.kernel != "linear":
-        raise ValueError(f"kernel must be 'linear' for {what}, got {model.kernel!r}")
+    require_plain(model, what)
     if model.warm_start:
         raise ValueError(f"warm_start must be False for {what}: give a checkpoint instead")
 
@@ -32,7 +31,7 @@ def pose_streamed(model: Any, rows: Rows, y: Any, sample_weight: Any) -> Posed:
     """The problem of an estimator's parameters on rows on disk."""
     from cornerstep.multiclass.distributed.streamed import StreamExecutor
 
-    require_plain(model, "rows on disk")
+    require_spreadable(model, "rows on disk")
     n, d = rows.shape
     if y is None and rows.target is None:
         raise ValueError("y must be given: the rows on disk have no labels of their own (target)")

@@ -29,8 +29,8 @@ import scipy.sparse as sp
 
 from cornerstep.core.types import FloatArray
 from cornerstep.learning.rounding import Rounding
-from cornerstep.multiclass.compiled import sweeps as kernels
 from cornerstep.multiclass.examples import Examples
+from cornerstep.multiclass.losses import Loss
 from cornerstep.multiclass.problem import MulticlassProblem
 from cornerstep.multiclass.rounding import peaks
 from cornerstep.multiclass.solvers.provenance import (
@@ -142,7 +142,8 @@ class Rows(Protocol):
     def uniform(self) -> DualState:
         """The state of ``beta_j = R/m`` for all classes, with ``R = sum rho``: where none is wrong.
 
-        It is the mean of the vertices that W = 0 may point to.
+        It is the mean of the vertices that W = 0 may point to.  Of a loss that only has an oracle
+        it is made of vertices too, one for each example, in random directions.
         """
 
     def corner(self, primal: DualState, state: DualState, *, nearest: bool) -> Pass:
@@ -249,6 +250,10 @@ class Moments:
         self.matrix, self.identity, self.xp = matrix, identity, xp
         self.diagonal, self.sparse = len(matrix.shape) == 1, sparse
 
+    def times(self, images: Any) -> Any:
+        """``T W`` of an image, or of many at once."""
+        return self._multiply(images, self.matrix)
+
     def inverse(self, factor: float) -> Callable[[Any], Any]:
         """What multiplies images by the inverse of ``I + factor T``."""
         if self.diagonal:
@@ -333,7 +338,12 @@ class LocalRows(HostRows):
 
     def _uniform(self, block: slice) -> FloatArray:
         problem = self.problem
-        labels, total = problem.labels[block], problem.loss.rho.sum()
+        labels, loss = problem.labels[block], problem.loss
+        if not isinstance(loss, Loss):  # vertices, each in a direction of its own
+            rng = np.random.default_rng(block.start)
+            scores = rng.random((labels.size, problem.n_classes))
+            return -loss.rows(block).subgradient(scores, labels)
+        total = loss.mass(problem.n_classes)
         out = np.full((labels.size, problem.n_classes), -total / problem.n_classes)
         out[np.arange(labels.size), labels] += total
         return out
@@ -356,8 +366,7 @@ class LocalRows(HostRows):
         if source.task == "nearest":
             loss, labels = problem.loss.rows(block), problem.labels[block]
             return loss.dual_point(scores, labels, source.smoothing)
-        kernels.corners(scores, block.start, problem.record, np.empty((0, problem.n_classes)))
-        return scores
+        return problem.corners(scores, block, np.empty((0, problem.n_classes)))[0]
 
     def _gather(self, points: Callable[[slice], FloatArray]) -> DualState:
         problem = self.problem
@@ -389,8 +398,7 @@ class LocalRows(HostRows):
                 if problem.smoothing:
                     losses += float(problem.block_losses(block, scores).sum())
                     here = state.alpha[block]
-                corner = scores  # overwritten
-                part, costs = kernels.corners(corner, block.start, problem.record, here)
+                corner, part, costs = problem.corners(scores, block, here)
                 vertex_losses += part
                 gathering.linear += costs
             gathering.add(block, corner)

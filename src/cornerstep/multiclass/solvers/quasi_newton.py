@@ -65,6 +65,9 @@ class Memory:
         self._here: Place | None = None
         self.clear()
 
+    def __len__(self) -> int:
+        return len(self._order)
+
     def clear(self) -> None:
         """Forget all pairs."""
         places = self.limit + 1
@@ -111,6 +114,30 @@ class Memory:
             self._order = [*self._order[-self.limit + 1 :], self._free]
             self._free = next(k for k in range(self.limit + 1) if k not in self._order)
         self._here = self._there
+
+    def steepness(self, times: Metric) -> FloatArray:
+        """``(<s, y> - <s, s>) / <s, Ts>`` of the pairs: t, where the Hessian is I + t T along s."""
+        if not self._order:
+            return np.empty(0)
+        count = self.limit + 1
+        steps = self._shelf.matrix[:count, :]
+        images = self.rows.xp.reshape(steps, (count, *self._shape))
+        others = self.rows.xp.reshape(times(images), (count, -1))
+        squares, products = self.rows.read(
+            self.rows.xp.sum(steps * steps, axis=1), self.rows.xp.sum(steps * others, axis=1)
+        )
+        kept = self._order
+        return (self._bent.diagonal()[kept] - squares[kept]) / products[kept]
+
+    def set_metric(self, metric: Metric) -> None:
+        """Another metric from now on."""
+        self.metric = metric
+        places, bends, xp = self.limit + 1, self._bends.matrix, self.rows.xp
+        images = xp.reshape(bends, (places, *self._shape))
+        scaled = xp.reshape(metric(images), (places, -1))
+        self._shelf.matrix[places : 2 * places, :] = scaled
+        (found,) = self.rows.read(scaled @ bends.T)
+        self._scaled = found.reshape(places, places)
 
     def direction(self) -> tuple[Any, float]:
         """Minus the inverse of the Hessian, as far as it is known, times g; the slope along it."""
