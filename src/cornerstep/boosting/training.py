@@ -22,6 +22,7 @@ from cornerstep.boosting.learners.trees import (
 from cornerstep.boosting.long_work import SearchExpiredError, never
 from cornerstep.boosting.machine import Machine
 from cornerstep.boosting.problem import SoftMargin
+from cornerstep.boosting.solvers.settings import MethodSettings
 from cornerstep.boosting.solvers.solver import BoostingSolver
 from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.learning import training
@@ -107,12 +108,14 @@ class Settings(training.Settings):
         The second algorithm of MLPBoost.
     bounded_rounds : bool
         Stop after as many rounds as the method is proven to need, not ``stopping.max_iter``.
+    method_settings : MethodSettings
     """
 
     clock: Clock
     step: str
     secondary: Any
     bounded_rounds: bool
+    method_settings: MethodSettings
     rng: Any = None  # weak learners have their own
 
 
@@ -137,7 +140,7 @@ def train(problem: Problem, settings: Settings) -> Training:
     start = settings.start if settings.start is None else learner.adopt(*settings.start)
     solver = BoostingSolver(
         soft_margin, learner, settings.solver, settings.step, settings.secondary, start,
-        clock.expired,
+        clock.expired, settings.method_settings,
     )  # fmt: skip
     stopping = replace(settings.stopping, time_limit=clock.left)
     if settings.bounded_rounds:
@@ -146,6 +149,9 @@ def train(problem: Problem, settings: Settings) -> Training:
         solver, stopping, callback=settings.callback, verbose=settings.verbose,
         title=settings.title, interrupted=clock.pressed,
     )  # fmt: skip
+    status, look = outcome.status, outcome.look
+    if status is Status.ITERATION_LIMIT and look.gap <= stopping.target(look.value):
+        status = Status.SOLVED  # the limit came before the rule of a textbook, not the gap
     d = solver.witness
     distribution = np.zeros(labels.size)
     distribution[used] = d if groups is None else examples.spread(d, groups)
@@ -160,7 +166,7 @@ def train(problem: Problem, settings: Settings) -> Training:
             hypotheses,
             solver.best.weights,
             *solver.proven,
-            outcome.status,
+            status,
             outcome.n_iter,
             outcome.trace,
             margins,

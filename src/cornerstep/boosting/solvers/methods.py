@@ -85,6 +85,11 @@ class Method:
     def bound_fell(self) -> None:
         """React to a bound that has fallen by a complete search."""
 
+    @property
+    def least_gap(self) -> float:
+        """What a look states at least: a published rule may stop later than the gap would."""
+        return 0.0
+
 
 class LPBoost(Method):
     """All weights are optimised in every round, and the next question is at the dual solution."""
@@ -140,7 +145,7 @@ class CERLPBoost(Method):
 
     def move(self) -> Move:
         state = self.state
-        step = self.step.propose(state.current, state.pool, self.vertex, state.rounds - 1)
+        step = self.step.propose(state.current, state.pool, self.vertex, state.rounds)
         state.follow(step, state.problem.smoothed(step.image))
         return Move(step.size, step.kind)
 
@@ -191,7 +196,7 @@ class MLPBoost(CERLPBoost):
 
     def move(self) -> Move:
         state = self.state
-        step = self.step.propose(state.current, state.pool, self.vertex, state.rounds - 1)
+        step = self.step.propose(state.current, state.pool, self.vertex, state.rounds)
         second = self._second_candidate()
         value, first = state.problem.smoothed(second.image), state.problem.smoothed(step.image)
         if value.value > first.value:
@@ -240,12 +245,6 @@ def _checked_weights(weights: Any, size: int) -> FloatArray:
     return w / w.sum()
 
 
-_METHODS: dict[str, type[Method]] = {
+METHODS: dict[str, type[Method]] = {
     method.name: method for method in (LPBoost, ERLPBoost, CERLPBoost, MLPBoost)
 }
-METHODS = tuple(_METHODS)
-
-
-def make_method(name: str, state: RunState, step: Towards, secondary: str | Secondary) -> Method:
-    """The method called ``name``, one of ``METHODS``."""
-    return _METHODS[name](state, step, secondary)

@@ -26,9 +26,10 @@ from cornerstep.boosting.long_work import SearchExpiredError, never
 from cornerstep.boosting.problem import SoftMargin
 from cornerstep.boosting.solvers.ensembles import Ensemble
 from cornerstep.boosting.solvers.frank_wolfe import make_step
-from cornerstep.boosting.solvers.methods import Secondary, make_method
+from cornerstep.boosting.solvers.methods import METHODS, Secondary
 from cornerstep.boosting.solvers.run_state import RunState
 from cornerstep.boosting.solvers.settings import MethodSettings
+from cornerstep.boosting.solvers.textbook import PUBLISHED
 from cornerstep.core.types import FloatArray
 from cornerstep.data.reductions import moved_note
 from cornerstep.optimiser.loop import Look, Move
@@ -80,7 +81,8 @@ class BoostingSolver:
         self.settings = settings or MethodSettings()
         self.state = RunState(problem, learner, self.settings)
         self.expired = expired
-        self.method = make_method(method, self.state, make_step(step, problem), secondary)
+        kind = (PUBLISHED if self.settings.textbook else METHODS)[method]
+        self.method = kind(self.state, make_step(step, problem), secondary)
         answer = self.state.oracle.ask(self.state.oracle.witness)
         if start is None:
             self.state.begin_at(answer.margins[0])
@@ -132,7 +134,8 @@ class BoostingSolver:
             self.method.look()
             self._make_sure()
         current = self.state.current
-        return self._seen(current.g, self.state.soft_margin, current.numbers.size)
+        seen = self._seen(current.g, self.state.soft_margin, current.numbers.size)
+        return seen._replace(gap=max(seen.gap, self.method.least_gap))
 
     def _make_sure(self) -> None:
         """Search completely if proposals promise to narrow the gap much, or to end it."""
@@ -196,7 +199,8 @@ class BoostingSolver:
         sorting = _seconds_of(lambda: self.problem.smoothed(mixed))
         one = _seconds_of(lambda: self.learner.image(hypotheses[:1], equal[:1]))
         every = _seconds_of(lambda: self.learner.image(hypotheses, equal))
-        return _Seconds(sorting, one, max(every - one, 0.0) / max(len(hypotheses) - 1, 1))
+        others = len(hypotheses) - 1
+        return _Seconds(sorting, one, max(every - one, 0.0) / others if others else one)
 
 
 def _seconds_of(work: Callable[[], Any]) -> float:
