@@ -34,7 +34,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -220,10 +219,13 @@ class MLPBoost(CERLPBoost):
         before = state.oracle.discoveries
         least = solution.edge - settings.useful * gap
         best = state.oracle.estimated_witness
-        with suppress(SearchExpiredError):
+        try:
             for share in settings.mixtures:
                 d = share * best + (1.0 - share) * solution.distribution
                 state.oracle.collect(d, solution.distribution, least)
+        except SearchExpiredError:
+            state.consider(numbers, solution.weights, solution.image)
+            raise
         if state.oracle.discoveries == before:
             self._share *= settings.sharpening
         return Candidate(numbers, solution.weights, solution.image)
