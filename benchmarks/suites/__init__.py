@@ -34,6 +34,7 @@ _MODULES = {
     "boosting": "boosting_table4",
     "boosting_table3": "boosting_table3",
     "boosting_figures": "boosting_figures",
+    "boosting_worst_case": "boosting_worst_case",
 }
 
 NAMES = tuple(_MODULES)

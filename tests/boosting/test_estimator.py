@@ -21,12 +21,14 @@ from cornerstep.boosting import long_work
 from cornerstep.boosting import training as boosting_machine
 from cornerstep.boosting.learners import trees as weak_learners
 from cornerstep.boosting.learners.trees import FiniteLearner
+from cornerstep.boosting.long_work import SearchExpiredError
 from cornerstep.boosting.machine import mean_importances
 from cornerstep.boosting.problem import SoftMargin
 from cornerstep.boosting.solvers import smoothed as soft_margin_smoothed
 from cornerstep.boosting.solvers.frank_wolfe import STEPS
 from cornerstep.boosting.solvers.master import Master
 from cornerstep.boosting.solvers.methods import METHODS
+from cornerstep.boosting.solvers.pool import Pool
 from cornerstep.boosting.solvers.restriction import add_tail
 from cornerstep.boosting.solvers.solver import BoostingSolver
 from cornerstep.boosting.training import tree_learner
@@ -513,6 +515,54 @@ def test_long_work_asks_for_every_part(monkeypatch):
         asked.append(master.expired.asked / master.iterations)
     assert asked[0] >= 2
     assert asked[1] >= 5 * asked[0]
+
+
+@pytest.mark.parametrize("kind", ["bins", "floats"])
+def test_equal_rows_are_grouped_and_the_clock_is_asked(kind):
+    """By the bytes of the rows; groups are in the order of their bytes, members in their own."""
+    rng = np.random.default_rng(0)
+    rows: Any = rng.integers(0, 300 if kind == "bins" else 2, (400, 2)).astype(np.uint16)
+    rows = np.tile(rows, (2, 1)) if kind == "bins" else rows - np.float64(0.5)
+    labels = np.where(rng.random(len(rows)) < 0.5, 1.0, -1.0)
+    ask = Answering(np.inf)
+    first, groups = boosting_machine.group_equal_rows(rows, labels, ask)
+    keys = [row.tobytes() for row in np.column_stack([rows, labels > 0])]
+    assert ask.asked >= 2 * rows.shape[1]
+    assert [keys[k] for k in first] == sorted(set(keys))
+    assert [keys[first[group]] for group in groups] == keys
+    assert [keys.index(key) for key in sorted(set(keys))] == first.tolist()
+    with pytest.raises(SearchExpiredError):
+        boosting_machine.group_equal_rows(rows, labels, Answering(3))
+
+
+def test_hypotheses_come_in_all_or_not_at_all(monkeypatch):
+    monkeypatch.setattr(long_work, "_AT_ONCE", 100)
+    margins = np.sign(np.random.default_rng(0).normal(size=(30, 50)))
+    pool = Pool(50)
+    with pytest.raises(SearchExpiredError):
+        pool.add(range(30), margins, Answering(10))
+    assert len(pool) == len(pool.hypotheses) == 0
+    assert pool.add(range(30), margins, Answering(16)) == 30
+
+
+def test_the_first_search_leaves_time_for_what_follows_it():
+    X, y = noisy()
+    needed = []
+    problem = SoftMargin(np.ones(80), 8.0, 0.1)
+
+    def ask(closing: float) -> bool:
+        needed.append(closing)
+        return False
+
+    BoostingSolver(
+        problem, tree_learner(1, 255, 1)(X, y, np.ones(80))[0],
+        expired=ask,
+    )  # fmt: skip
+    assert needed
+    assert min(needed) > 0
+    clock = boosting_machine.Clock(lambda: False, time.perf_counter() + 1000, 0.0)
+    assert not clock.expired()
+    assert clock.expired(1001.0)
 
 
 def test_limits_too_short_for_a_first_hypothesis_give_one_answer_for_all(monkeypatch):

@@ -50,7 +50,7 @@ def vertices(scores, y, delta, oracle):
     return U
 
 
-def frank_wolfe(psi, y, delta, oracle, C, mu, line_search) -> Iterator[np.ndarray]:
+def frank_wolfe(psi, y, delta, oracle, C, *, mu, line_search) -> Iterator[np.ndarray]:
     """LSFW (line search) or StdFW (2/(t+1)): the weights w before each step."""
     A = np.zeros(psi.shape[:2])
     t = 1

@@ -64,7 +64,7 @@ of_features = pytest.mark.parametrize("features", ["per class", "joint"])
 @pytest.mark.parametrize("solver", ["fw", "fw-open-loop"])
 def test_frank_wolfe(solver, loss, smoothing, features):
     problem, arguments, parameters = posed(loss, smoothing, features)
-    published = frank_wolfe(*arguments, smoothing, solver == "fw")
+    published = frank_wolfe(*arguments, mu=smoothing, line_search=solver == "fw")
     equal_iterates(problem, solver, published, **parameters)
 
 

@@ -17,6 +17,7 @@ from cornerstep.boosting.long_work import SearchExpiredError
 from cornerstep.boosting.machine import mean_importances
 from cornerstep.boosting.parameters import check_parameters, share_of_weight
 from cornerstep.boosting.prediction import TrainedEnsemble
+from cornerstep.boosting.solvers.settings import TEXTBOOK, MethodSettings
 from cornerstep.boosting.training import (
     Clock,
     Problem,
@@ -76,6 +77,11 @@ class SoftMarginBoostingClassifier(TrainedEnsemble, ClassifierMixin, CertifiedEs
         soft margin, over the hypotheses at hand; or ``secondary(margins, problem)`` that answers
         weights, ``margins[j, i] = y_i h_j(x_i)`` and ``problem`` a
         :class:`~cornerstep.boosting.problem.SoftMargin`.
+    textbook : bool, default=False
+        The solvers exactly as published: one question, at the method's own distribution, and one
+        hypothesis per round, none dropped, exact masters (vertices by the simplex method), the
+        published stopping rule, and the last ensemble.  By default they do more per round, and need
+        fewer rounds.
     max_iter : int, optional
         Rounds; None takes the bound of the theory, ``32 ln(1/nu) / tol²`` for a share nu.
     time_limit : float, optional
@@ -153,6 +159,7 @@ class SoftMarginBoostingClassifier(TrainedEnsemble, ClassifierMixin, CertifiedEs
         max_bins: int = 255,
         step: str = "short",
         secondary: Any = "lp",
+        textbook: bool = False,
         max_iter: int | None = None,
         time_limit: float | None = None,
         class_weight: Any = None,
@@ -171,6 +178,7 @@ class SoftMarginBoostingClassifier(TrainedEnsemble, ClassifierMixin, CertifiedEs
         self.max_bins = max_bins
         self.step = step
         self.secondary = secondary
+        self.textbook = textbook
         self.max_iter = max_iter
         self.time_limit = time_limit
         self.class_weight = class_weight
@@ -263,7 +271,7 @@ class SoftMarginBoostingClassifier(TrainedEnsemble, ClassifierMixin, CertifiedEs
         self._train([build] * self._n_machines(), X, labels, weights, starts, clock)
 
     def reweight(
-        self, X: Any, y: Any, estimators: Any, sample_weight: Any = None
+        self, X: Any, y: Any, estimators: Any, sample_weight: Any = None, *, rated: bool = False
     ) -> SoftMarginBoostingClassifier:
         """Find the weights of largest soft margin for the members of a given ensemble.
 
@@ -276,6 +284,8 @@ class SoftMarginBoostingClassifier(TrainedEnsemble, ClassifierMixin, CertifiedEs
         estimators : fitted ensemble with ``estimators_``, or list of fitted classifiers
             They predict the classes of y, or their numbers 0, 1, ... as the members of a forest do.
         sample_weight : array of shape (n,), optional
+        rated : bool, default=False
+            Whether they vote by ``2 p - 1`` of their ``predict_proba`` instead of by decisions.
 
         Returns
         -------
@@ -284,11 +294,13 @@ class SoftMarginBoostingClassifier(TrainedEnsemble, ClassifierMixin, CertifiedEs
         self.check_parameters()
         with whole_fit(self), deferred_interrupt() as pressed:
             clock = Clock.started(self.time_limit, pressed)
-            self._reweight(X, y, estimators, sample_weight, clock)
+            self._reweight(X, y, estimators, sample_weight, rated, clock)
         self.warn_if_short()
         return self
 
-    def _reweight(self, X: Any, y: Any, estimators: Any, sample_weight: Any, clock: Clock) -> None:
+    def _reweight(
+        self, X: Any, y: Any, estimators: Any, sample_weight: Any, rated: bool, clock: Clock
+    ) -> None:
         X, labels, weights = self._check_data(X, y, sample_weight)
         members = list(np.ravel(np.asarray(getattr(estimators, "estimators_", estimators), object)))
         seen = getattr(estimators, "estimators_features_", [None] * len(members))
@@ -302,7 +314,7 @@ class SoftMarginBoostingClassifier(TrainedEnsemble, ClassifierMixin, CertifiedEs
         builds = [
             finite_learner(
                 [
-                    Vote(member, False, known[k], known, features)
+                    Vote(member, rated, known[k], known, features)
                     for member, features in zip(members, seen, strict=True)
                 ]
             )
@@ -391,6 +403,7 @@ class SoftMarginBoostingClassifier(TrainedEnsemble, ClassifierMixin, CertifiedEs
             step=self.step,
             secondary=self.secondary,
             bounded_rounds=self.max_iter is None,
+            method_settings=TEXTBOOK if self.textbook else MethodSettings(),
         )
         nu = share_of_weight(self.nu, weights)
         problems = []

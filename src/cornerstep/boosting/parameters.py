@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from numbers import Integral, Real
 from typing import Any
 
@@ -39,6 +40,8 @@ def check_parameters(clf: Any) -> None:
         raise ValueError(f"max_depth must be an integer from 1 to 16, got {clf.max_depth!r}")
     if not _is_integer(clf.max_bins, 2, 65_535):
         raise ValueError(f"max_bins must be an integer from 2 to 65535, got {clf.max_bins!r}")
+    if not isinstance(clf.textbook, bool):
+        raise ValueError(f"textbook must be True or False, got {clf.textbook!r}")
     check_stopping(clf)
     if not 0 < float(clf.atol) < np.inf:
         raise ValueError(
@@ -63,7 +66,7 @@ def share_of_weight(nu: Any, weights: FloatArray) -> float:
     return min(float(nu) / total, 1.0)
 
 
-def _one_of(name: str, value: Any, choices: tuple[str, ...], others: str = "") -> None:
+def _one_of(name: str, value: Any, choices: Collection[str], others: str = "") -> None:
     if not (isinstance(value, str) and value in choices):
         raise ValueError(f"{name} must be one of {', '.join(choices)}{others}, got {value!r}")
 

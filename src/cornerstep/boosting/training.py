@@ -19,9 +19,10 @@ from cornerstep.boosting.learners.trees import (
     combine,
     evaluate,
 )
-from cornerstep.boosting.long_work import SearchExpiredError, never
+from cornerstep.boosting.long_work import SearchExpiredError, in_parts, never
 from cornerstep.boosting.machine import Machine
 from cornerstep.boosting.problem import SoftMargin
+from cornerstep.boosting.solvers.settings import MethodSettings
 from cornerstep.boosting.solvers.solver import BoostingSolver
 from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.learning import training
@@ -50,9 +51,9 @@ class Clock:
         now = time.perf_counter()
         return replace(self, deadline=now + max(self.deadline - now, 0.0) / count)
 
-    def expired(self) -> bool:
-        """Whether to end before there is a hypothesis."""
-        return self.pressed() or time.perf_counter() >= max(self.deadline, self.least)
+    def expired(self, closing: float = 0.0) -> bool:
+        """Whether to end before there is a hypothesis; with one, so many seconds would follow."""
+        return self.pressed() or time.perf_counter() >= max(self.deadline - closing, self.least)
 
     @property
     def left(self) -> float | None:
@@ -107,12 +108,14 @@ class Settings(training.Settings):
         The second algorithm of MLPBoost.
     bounded_rounds : bool
         Stop after as many rounds as the method is proven to need, not ``stopping.max_iter``.
+    method_settings : MethodSettings
     """
 
     clock: Clock
     step: str
     secondary: Any
     bounded_rounds: bool
+    method_settings: MethodSettings
     rng: Any = None  # weak learners have their own
 
 
@@ -137,7 +140,7 @@ def train(problem: Problem, settings: Settings) -> Training:
     start = settings.start if settings.start is None else learner.adopt(*settings.start)
     solver = BoostingSolver(
         soft_margin, learner, settings.solver, settings.step, settings.secondary, start,
-        clock.expired,
+        clock.expired, settings.method_settings,
     )  # fmt: skip
     stopping = replace(settings.stopping, time_limit=clock.left)
     if settings.bounded_rounds:
@@ -146,6 +149,9 @@ def train(problem: Problem, settings: Settings) -> Training:
         solver, stopping, callback=settings.callback, verbose=settings.verbose,
         title=settings.title, interrupted=clock.pressed,
     )  # fmt: skip
+    status, look = outcome.status, outcome.look
+    if status is Status.ITERATION_LIMIT and look.gap <= stopping.target(look.value):
+        status = Status.SOLVED  # the limit came before the rule of a textbook, not the gap
     d = solver.witness
     distribution = np.zeros(labels.size)
     distribution[used] = d if groups is None else examples.spread(d, groups)
@@ -160,7 +166,7 @@ def train(problem: Problem, settings: Settings) -> Training:
             hypotheses,
             solver.best.weights,
             *solver.proven,
-            outcome.status,
+            status,
             outcome.n_iter,
             outcome.trace,
             margins,
@@ -195,12 +201,31 @@ def constant(problem: Problem, settings: Settings, status: Status) -> Training:
     )
 
 
-def _groups(rows: Any, labels: FloatArray) -> tuple[IntArray, IntArray]:
-    """One member of each group of equal rows with equal label, and the group of every row."""
+def group_equal_rows(
+    rows: Any, labels: FloatArray, expired: Callable[[], bool]
+) -> tuple[IntArray, IntArray]:
+    """The first member of each group of equal rows with equal label, and the group of every row.
+
+    Rows are sorted by their bytes, two at a time from the last on: each pass is short, and stable.
+    """
     keyed = np.ascontiguousarray(np.column_stack([rows, labels > 0]))
-    opaque = keyed.view(np.dtype((np.void, keyed.dtype.itemsize * keyed.shape[1]))).ravel()
-    _, first, groups = np.unique(opaque, return_index=True, return_inverse=True)
-    return first, groups.ravel()
+    words = np.ascontiguousarray(keyed.view(">u2").T.astype(np.uint16))
+    order = np.arange(labels.size)
+    for word in words[::-1]:
+        _end_if(expired)
+        order = order[np.argsort(word[order], kind="stable")]
+    is_first = np.arange(labels.size) == 0
+    for word in words:
+        _end_if(expired)
+        is_first[1:] |= np.diff(word[order]) != 0
+    groups = np.empty_like(order)
+    groups[order] = np.cumsum(is_first) - 1
+    return order[is_first], groups
+
+
+def _end_if(expired: Callable[[], bool]) -> None:
+    if expired():
+        raise SearchExpiredError
 
 
 def tree_learner(max_depth: int, max_bins: int, n_threads: int) -> Any:
@@ -215,11 +240,14 @@ def tree_learner(max_depth: int, max_bins: int, n_threads: int) -> Any:
             return SpreadTreeLearner(X, labels, X.binning(weights, max_bins), max_depth), None
         binning = Binning(X, weights, max_bins, expired)
         bins = binning.transform(X, expired)
-        first, groups = _groups(bins, labels)
-        if expired():
-            raise SearchExpiredError
-        chosen = np.asfortranarray(X[first]), labels[first], binning  # the trees go by columns
-        return TreeLearner(*chosen, max_depth, n_threads, expired, bins[first]), groups
+        first, groups = group_equal_rows(bins, labels, expired)
+        chosen = np.empty((first.size, X.shape[1]), order="F")  # the trees go by columns
+        for rows in in_parts(*chosen.shape):
+            _end_if(expired)
+            chosen[rows] = X[first[rows]]
+        _end_if(expired)
+        given = chosen, labels[first], binning, max_depth, n_threads, expired, bins[first]
+        return TreeLearner(*given), groups
 
     return build
 
@@ -230,7 +258,7 @@ def classifier_learner(estimator: Any, rng: np.random.RandomState) -> Any:
     def build(
         X: FloatArray, labels: FloatArray, weights: FloatArray, expired: Callable[[], bool]
     ) -> tuple[ClassifierLearner, Any]:
-        first, groups = _groups(X, labels)
+        first, groups = group_equal_rows(X, labels, expired)
         return ClassifierLearner(estimator, X[first], labels[first], rng), groups
 
     return build

@@ -2,6 +2,7 @@
 
 - ``solver``: what the optimiser's loop asks; a round, and its certificate.
 - ``methods``: LPBoost, ERLPBoost, C-ERLPBoost and MLPBoost; ``settings``, their numbers.
+- ``textbook``: the same as published; ``simplex``, their linear program.
 - ``oracle``, ``pool``, ``ensembles``, ``run_state``: what a run knows.
 - ``frank_wolfe``: the steps of C-ERLPBoost and MLPBoost.
 - ``corrections``, ``master``: the best weights for the hypotheses at hand, round by round, by

@@ -118,6 +118,8 @@ class BestEnsemble:
     problem : SoftMargin
     stage_ratio : float
         See :class:`~cornerstep.boosting.solvers.settings.MethodSettings`.
+    latest : bool, default=False
+        Whether the last one counts as the best.
 
     Attributes
     ----------
@@ -127,8 +129,8 @@ class BestEnsemble:
         As the soft margin rose.
     """
 
-    def __init__(self, problem: SoftMargin, stage_ratio: float) -> None:
-        self.problem, self.stage_ratio = problem, stage_ratio
+    def __init__(self, problem: SoftMargin, stage_ratio: float, latest: bool = False) -> None:
+        self.problem, self.stage_ratio, self.latest = problem, stage_ratio, latest
         self.soft_margin = -math.inf
         self.stages: list[tuple[int, Ensemble]] = []
         self.ensemble: Ensemble
@@ -142,7 +144,7 @@ class BestEnsemble:
     ) -> float:
         """Keep an ensemble if its soft margin, the answer, is the largest so far."""
         soft_margin = self.problem.value(image)
-        if not self.stages or soft_margin > self.soft_margin:
+        if self.latest or not self.stages or soft_margin > self.soft_margin:
             support = weights > 0
             kept = np.asarray(numbers)[support].tolist()
             self.soft_margin = soft_margin

@@ -86,7 +86,7 @@ class Towards:
         self.rule = rule
 
     def propose(self, current: CurrentEnsemble, pool: Pool, vertex: Vertex, time: int) -> Step:
-        """The step from an ensemble, ``time`` rounds after the first."""
+        """The step from an ensemble in round ``time``; the first hypothesis came in round 0."""
         return self._towards(current, pool.row(vertex.number), vertex.number, time)
 
     def _towards(

@@ -34,7 +34,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -84,6 +83,11 @@ class Method:
 
     def bound_fell(self) -> None:
         """React to a bound that has fallen by a complete search."""
+
+    @property
+    def least_gap(self) -> float:
+        """What a look states at least: a published rule may stop later than the gap would."""
+        return 0.0
 
 
 class LPBoost(Method):
@@ -140,7 +144,7 @@ class CERLPBoost(Method):
 
     def move(self) -> Move:
         state = self.state
-        step = self.step.propose(state.current, state.pool, self.vertex, state.rounds - 1)
+        step = self.step.propose(state.current, state.pool, self.vertex, state.rounds)
         state.follow(step, state.problem.smoothed(step.image))
         return Move(step.size, step.kind)
 
@@ -191,7 +195,7 @@ class MLPBoost(CERLPBoost):
 
     def move(self) -> Move:
         state = self.state
-        step = self.step.propose(state.current, state.pool, self.vertex, state.rounds - 1)
+        step = self.step.propose(state.current, state.pool, self.vertex, state.rounds)
         second = self._second_candidate()
         value, first = state.problem.smoothed(second.image), state.problem.smoothed(step.image)
         if value.value > first.value:
@@ -215,10 +219,13 @@ class MLPBoost(CERLPBoost):
         before = state.oracle.discoveries
         least = solution.edge - settings.useful * gap
         best = state.oracle.estimated_witness
-        with suppress(SearchExpiredError):
+        try:
             for share in settings.mixtures:
                 d = share * best + (1.0 - share) * solution.distribution
                 state.oracle.collect(d, solution.distribution, least)
+        except SearchExpiredError:
+            state.consider(numbers, solution.weights, solution.image)
+            raise
         if state.oracle.discoveries == before:
             self._share *= settings.sharpening
         return Candidate(numbers, solution.weights, solution.image)
@@ -240,12 +247,6 @@ def _checked_weights(weights: Any, size: int) -> FloatArray:
     return w / w.sum()
 
 
-_METHODS: dict[str, type[Method]] = {
+METHODS: dict[str, type[Method]] = {
     method.name: method for method in (LPBoost, ERLPBoost, CERLPBoost, MLPBoost)
 }
-METHODS = tuple(_METHODS)
-
-
-def make_method(name: str, state: RunState, step: Towards, secondary: str | Secondary) -> Method:
-    """The method called ``name``, one of ``METHODS``."""
-    return _METHODS[name](state, step, secondary)

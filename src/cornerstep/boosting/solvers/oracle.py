@@ -123,9 +123,7 @@ class Oracle:
 
     def _keep(self, hypotheses: Sequence[Any], margins: FloatArray) -> None:
         """Take hypotheses into the pool, if there will be time to use them."""
-        if self.is_expired():
-            raise SearchExpiredError
-        self.discoveries += self.pool.add(hypotheses, margins)
+        self.discoveries += self.pool.add(hypotheses, margins, self.expired)
 
     def _learn(self, answer: Answer, distribution: FloatArray) -> None:
         """What an answer says about the optimum."""

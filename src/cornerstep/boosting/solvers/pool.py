@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from cornerstep.boosting.long_work import in_parts
+from cornerstep.boosting.long_work import SearchExpiredError, in_parts, never
 from cornerstep.boosting.solvers.solution import edges_of
 from cornerstep.core.types import FloatArray, IntArray
 
@@ -46,10 +46,18 @@ class Pool:
         """``A'``: one row per hypothesis at hand."""
         return self._rows[: len(self)]
 
-    def add(self, hypotheses: Sequence[Any], margins: FloatArray) -> int:
-        """Take hypotheses in, a row of margins each; returns how many were not here already."""
+    def add(
+        self,
+        hypotheses: Sequence[Any],
+        margins: FloatArray,
+        expired: Callable[[], bool] = never,
+    ) -> int:
+        """Take hypotheses in, a row of margins each; returns how many were not here already.
+
+        All of them, or none and a :class:`SearchExpiredError` if ``expired`` says so before.
+        """
         new = []
-        for k, key in enumerate(_keys(margins)):
+        for k, key in enumerate(_keys(margins, expired)):
             if key not in self._known:
                 self._known[key] = len(self.hypotheses)
                 self.hypotheses.append(hypotheses[k])
@@ -94,10 +102,12 @@ class Pool:
             self.numbers, self.idle = self.numbers[~leave], self.idle[~leave]
 
 
-def _keys(margins: FloatArray) -> list[bytes]:
+def _keys(margins: FloatArray, expired: Callable[[], bool] = never) -> list[bytes]:
     """Each row as bytes; its signs, if its margins are -1 and 1."""
     keys = []
     for rows in in_parts(*margins.shape):
+        if expired():
+            raise SearchExpiredError
         some = margins[rows]
         packed = np.packbits(some > 0, axis=1)
         signs = (abs(some) == 1.0).all(axis=1)

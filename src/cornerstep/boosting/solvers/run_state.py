@@ -42,7 +42,7 @@ class RunState:
         self.pool = Pool(problem.size, np.float32 if single else np.float64)
         self.oracle = Oracle(problem, learner, self.pool, settings.max_answers)
         self.current = CurrentEnsemble(problem)
-        self.best = BestEnsemble(problem, settings.stage_ratio)
+        self.best = BestEnsemble(problem, settings.stage_ratio, latest=settings.textbook)
         self.soft_margin = -np.inf
         self.rounds = 0
 
@@ -81,8 +81,9 @@ class RunState:
     def consider(
         self, numbers: Sequence[int] | IntArray, weights: FloatArray, image: FloatArray
     ) -> None:
-        """Keep an ensemble if it is the best so far."""
-        self.best.consider(numbers, weights, image, self.rounds)
+        """Keep an ensemble that the method does not go to, if it is the best so far."""
+        if not self.settings.textbook:
+            self.best.consider(numbers, weights, image, self.rounds)
 
     def _consider_current(self) -> None:
         at = self.current

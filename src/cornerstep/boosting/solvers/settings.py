@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -85,6 +86,9 @@ class MethodSettings:
         What is to do when the time is up, beside the margins of the best ensemble: in times that
         margins are sorted.  Too few overrun a time limit, too many end a run early.  Not measured
         apart.
+    textbook : bool
+        The methods as published (:mod:`~cornerstep.boosting.solvers.textbook`): of the numbers
+        here only those of ``TEXTBOOK``, ``stage_ratio``, ``closing_sorts`` and ``master`` count.
     master : MasterSettings
     """
 
@@ -106,4 +110,9 @@ class MethodSettings:
     sure: float = 0.85
     stage_ratio: float = 1.01
     closing_sorts: float = 8.0
+    textbook: bool = False
     master: MasterSettings = field(default_factory=MasterSettings)
+
+
+#: One hypothesis of each answer, in double precision.
+TEXTBOOK = MethodSettings(max_answers=1, single_precision=math.inf, textbook=True)

@@ -22,13 +22,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cornerstep.boosting.learners.trees import WeakLearner
-from cornerstep.boosting.long_work import SearchExpiredError, never
+from cornerstep.boosting.long_work import SearchExpiredError
 from cornerstep.boosting.problem import SoftMargin
 from cornerstep.boosting.solvers.ensembles import Ensemble
 from cornerstep.boosting.solvers.frank_wolfe import make_step
-from cornerstep.boosting.solvers.methods import Secondary, make_method
+from cornerstep.boosting.solvers.methods import METHODS, Secondary
 from cornerstep.boosting.solvers.run_state import RunState
 from cornerstep.boosting.solvers.settings import MethodSettings
+from cornerstep.boosting.solvers.textbook import PUBLISHED
 from cornerstep.core.types import FloatArray
 from cornerstep.data.reductions import moved_note
 from cornerstep.optimiser.loop import Look, Move
@@ -58,7 +59,8 @@ class BoostingSolver:
         row per hypothesis) and the problem that answers weights.
     start : tuple of hypotheses and weights, optional
     expired : callable, optional
-        Asked in the first search: a :class:`SearchExpiredError` says that there is no hypothesis.
+        Asked in the first search, with the seconds that it will take to end after it: a
+        :class:`SearchExpiredError` says that there is no hypothesis.
     settings : MethodSettings, optional
     """
 
@@ -73,14 +75,16 @@ class BoostingSolver:
         step: str = "short",
         secondary: str | Secondary = "lp",
         start: tuple[Sequence[Any], FloatArray] | None = None,
-        expired: Callable[[], bool] = never,
+        expired: Callable[[float], bool] = lambda closing: False,
         settings: MethodSettings | None = None,
     ) -> None:
         self.problem, self.learner = problem, learner
         self.settings = settings or MethodSettings()
         self.state = RunState(problem, learner, self.settings)
-        self.expired = expired
-        self.method = make_method(method, self.state, make_step(step, problem), secondary)
+        self._sorting = self._seconds_to_sort()
+        self.expired = lambda: expired(self.settings.closing_sorts * self._sorting)
+        kind = (PUBLISHED if self.settings.textbook else METHODS)[method]
+        self.method = kind(self.state, make_step(step, problem), secondary)
         answer = self.state.oracle.ask(self.state.oracle.witness)
         if start is None:
             self.state.begin_at(answer.margins[0])
@@ -132,7 +136,8 @@ class BoostingSolver:
             self.method.look()
             self._make_sure()
         current = self.state.current
-        return self._seen(current.g, self.state.soft_margin, current.numbers.size)
+        seen = self._seen(current.g, self.state.soft_margin, current.numbers.size)
+        return seen._replace(gap=max(seen.gap, self.method.least_gap))
 
     def _make_sure(self) -> None:
         """Search completely if proposals promise to narrow the gap much, or to end it."""
@@ -192,11 +197,15 @@ class BoostingSolver:
         """Do what a certificate does with the first hypotheses, and look at the clock."""
         hypotheses = self.state.pool.hypotheses[: self.settings.max_answers]
         equal = np.full(len(hypotheses), 1.0 / len(hypotheses))
-        mixed = np.random.default_rng(0).random(self.problem.size)
-        sorting = _seconds_of(lambda: self.problem.smoothed(mixed))
         one = _seconds_of(lambda: self.learner.image(hypotheses[:1], equal[:1]))
         every = _seconds_of(lambda: self.learner.image(hypotheses, equal))
-        return _Seconds(sorting, one, max(every - one, 0.0) / max(len(hypotheses) - 1, 1))
+        others = len(hypotheses) - 1
+        another = max(every - one, 0.0) / others if others else one
+        return _Seconds(max(self._sorting, self._seconds_to_sort()), one, another)
+
+    def _seconds_to_sort(self) -> float:
+        mixed = np.random.default_rng(0).random(self.problem.size)
+        return _seconds_of(lambda: self.problem.smoothed(mixed))
 
 
 def _seconds_of(work: Callable[[], Any]) -> float:
