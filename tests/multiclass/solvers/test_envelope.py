@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 from cornerstep import MulticlassSVC, certify, load, save
 from cornerstep.multiclass.examples import Examples
@@ -133,3 +135,14 @@ def test_warm_start_goes_on():
 def test_kernels_are_refused():
     with pytest.raises(ValueError, match="solver='envelope' needs kernel='linear', got 'rbf'"):
         MulticlassSVC(solver="envelope", kernel="rbf").fit(np.eye(3), [0, 1, 2])
+
+
+@pytest.mark.parametrize("kind", LOSS_KINDS)
+@pytest.mark.parametrize("C", [1e-3, 1.0, 1e6])
+def test_smoothing_ends_where_float64_does_not_see_it(kind, C):
+    problem = draw(kind)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = problem.fit(solver="envelope", C=C, tol=0.0, max_iter=2500)
+    assert model.bound_ <= model.objective_
