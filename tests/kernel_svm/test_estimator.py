@@ -374,7 +374,7 @@ def three_clouds(n=150):
         {"C": 1.0, "kernel": rbf_kernel},
         {"nu": 0.3, "solver": "di-away", "tol": 1e-2},
     ],
-    ids=str,
+    ids=["nu", "C", "linear", "function", "di-away"],
 )
 @pytest.mark.parametrize("sparse", [False, True])
 def test_pairs_trained_in_threads_are_the_same(options, sparse):

@@ -347,3 +347,14 @@ def test_kernel_values_beyond_float64_are_refused_whatever_K_is(solver):
     model = ReducedHullSVC(K=5e-13, kernel="linear", solver=solver)
     with pytest.raises(ValueError, match="too large: kernel values"):
         model.fit(X, [1, 0, 1])
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_thresholds_that_nearly_meet_leave_finite_coefficients():
+    """Kernel values of rows far apart underflow: thresholds differ by denormal numbers, or not."""
+    for gap in (25.0, 26.0, 27.0, 27.2, 27.25, 27.28, 27.29, 27.3, 28.0):
+        X = np.array([[0.0], [gap], [2 * gap], [3 * gap]])
+        model = ReducedHullSVC(0.5, gamma=1.0, max_iter=0, random_state=0).fit(X, [0, 1, 0, 1])
+        assert np.isfinite(model.dual_coef_).all()
+        assert np.isfinite(model.C_)
+        assert np.isfinite(model.intercept_).all()

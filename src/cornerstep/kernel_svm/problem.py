@@ -47,6 +47,7 @@ _SMALLEST = float(np.finfo(np.float64).tiny)  # products below it are rounded ab
 _PAIRWISE = 24  # roundings of a sum of NumPy, beside one each time it halves the terms
 _LARGEST = 1e300  # values up to it leave room for sums
 _LEAST = 1e-150  # and kernel values times weights down to it leave room for squares
+_NARROW = 2.0**-1000  # a distance between thresholds whose inverse is still a number
 _CORRECTIONS = 8  # coordinates that take up what a sum is off by
 
 
@@ -295,8 +296,8 @@ class ReducedHullProblem:
         total = float(np.abs(beta).sum())
         if self.C is None:
             width = thresholds[0] - thresholds[1]
-            if not width > 0:
-                width = float(np.ptp(gradient)) or 1.0
+            if not width > _NARROW:
+                width = max(float(np.ptp(gradient)), _NARROW)
             C, middle = 2.0 / width, 0.5 * (thresholds[0] + thresholds[1])
         else:
             C, middle = self.C, thresholds[0]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 from cornerstep import MulticlassSVC, certify, load, save
 from cornerstep.multiclass.examples import Examples
@@ -151,3 +153,14 @@ def test_two_classes_are_certified_by_what_is_returned(scale):
         value = 0.25 * float(model.coef_[0] @ model.coef_[0]) + 0.5 * float(weight @ margins)
         assert model.objective_ == pytest.approx(value, rel=1e-9, abs=1e-12)
         assert certify(model, X, y, weight).holds
+
+
+@pytest.mark.parametrize("kind", LOSS_KINDS)
+@pytest.mark.parametrize("C", [1e-3, 1.0, 1e6])
+def test_smoothing_ends_where_float64_does_not_see_it(kind, C):
+    problem = draw(kind)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = problem.fit(solver="envelope", C=C, tol=0.0, max_iter=2500)
+    assert model.bound_ <= model.objective_

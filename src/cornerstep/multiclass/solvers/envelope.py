@@ -44,6 +44,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from cornerstep.core.rounding import EPSILON
 from cornerstep.multiclass.simplex_loss import SimplexLoss
 from cornerstep.multiclass.solvers.batch import BatchDescent
 from cornerstep.multiclass.solvers.hull import Hull
@@ -235,6 +236,7 @@ class EnvelopeDescent(BatchDescent):
         self.hull.correct(self.settings.hull_accuracy * max(self._value - self.best_dual, 0.0))
         self._bound()
         self._lost = losses - envelopes - 0.5 * (self._mu - self._least_mu) * ridge
+        self._smooths = 0.5 * self._mu * ridge > EPSILON * abs(value)  # else less is the same
         self._gap = self._value - self.best_dual
         return self._look(self._value)
 
@@ -253,7 +255,8 @@ class EnvelopeDescent(BatchDescent):
             self._reset_hull(self._origin())
             self._value = math.inf
             return self._look_again(Move(0.0, "refine"))
-        if self._lost > self.settings.smoothing_share * self._gap and self._mu > self._least_mu:
+        much = self._lost > self.settings.smoothing_share * self._gap
+        if much and self._smooths and self._mu > self._least_mu:
             self._mu = max(self.settings.less_smoothing * self._mu, self._least_mu)
             self._measure_anew()
             return self._look_again(Move(0.0, "less smoothing"))
