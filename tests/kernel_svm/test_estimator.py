@@ -7,6 +7,7 @@ import pickle
 import re
 import signal
 import threading
+import time
 import warnings
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -420,6 +421,7 @@ def test_limits_and_failures_are_the_same_in_threads():
     assert said[0] == said[1]
 
 
+@pytest.mark.posix
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_ctrl_c_ends_all_pairs(n_jobs):
     X, y = three_clouds(300)
@@ -427,8 +429,9 @@ def test_ctrl_c_ends_all_pairs(n_jobs):
     calls = itertools.count()
 
     def kernel(A, B):
-        if next(calls) == 12:
-            signal.raise_signal(signal.SIGINT)
+        if next(calls) == 3:
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+            time.sleep(0.1)
         return rbf_kernel(A, B, gamma=1.0)
 
     with pytest.warns(ConvergenceWarning, match="interrupted"):

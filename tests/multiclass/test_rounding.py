@@ -159,7 +159,9 @@ def test_rounding_of_kernel_entries_belongs_to_the_certificate(solver, gamma):
     assert certify(model, X, y).holds
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize(
+    "seed", [*range(7), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(7, 40))]
+)
 def test_certificates_of_joint_features_and_own_losses_are_true_whatever_the_scales(seed):
     rng = np.random.default_rng(1000 + seed)
     n, d, m = int(rng.integers(3, 10)), int(rng.integers(1, 3)), int(rng.integers(2, 4))
