@@ -16,6 +16,22 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 
+def multiclass_problem(seed, n=7, d=3, m=4):
+    """X, y, and psi and losses of a multi-class model: its labelings are the classes."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d))
+    y = np.concatenate([np.arange(m), rng.integers(0, m, n - m)])
+    psi, losses = [], []
+    for x, own in zip(X, y, strict=True):
+        columns = np.zeros((d, m, m))
+        for k in range(m):
+            columns[:, own, k] += x
+            columns[:, k, k] -= x
+        psi.append(columns.reshape(d * m, m))
+        losses.append((np.arange(m) != own).astype(float))
+    return X, y, psi, losses
+
+
 def batch(psi, losses, lam) -> Iterator[np.ndarray]:
     """All examples at once, line search: w before each step."""
     n = len(psi)

@@ -14,30 +14,15 @@ from cornerstep.domains import Ball, Product, Simplex
 from cornerstep.optimiser.saddle import Bilinear
 from cornerstep.structured import MulticlassModel
 from reference.extragradient import dual_extragradient
+from reference.structured import multiclass_problem
 
 STEPS = 15
-
-
-def problem(seed, n=5, d=3, m=4):
-    """psi_i(y) = phi(x_i, y_i) - phi(x_i, y) as columns, and the costs, of a multi-class model."""
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((n, d))
-    y = np.concatenate([np.arange(m), rng.integers(0, m, n - m)])
-    F, c = [], []
-    for x, own in zip(X, y, strict=True):
-        columns = np.zeros((d, m, m))
-        for k in range(m):
-            columns[:, own, k] += x
-            columns[:, k, k] -= x
-        F.append(columns.reshape(m * d, m))
-        c.append((np.arange(m) != own).astype(float))
-    return X, y, F, c
 
 
 @pytest.mark.parametrize("geometry", ["entropic", "euclidean"])
 @pytest.mark.parametrize("seed", range(4))
 def test_structured(geometry, seed):
-    X, y, F, c = problem(seed)
+    X, y, F, c = multiclass_problem(seed)
     radius, weights = 2.0, np.full(len(X), 1 / len(X))
     steps: list[Any] = []
     with warnings.catch_warnings():
@@ -63,7 +48,7 @@ def test_structured(geometry, seed):
 @pytest.mark.parametrize("geometry", ["entropic", "euclidean"])
 @pytest.mark.parametrize("seed", range(4))
 def test_bilinear(geometry, seed):
-    _, _, F, c = problem(seed)
+    _, _, F, c = multiclass_problem(seed)
     eta, radius = 0.05, 2.0
     saddle = Bilinear(-np.hstack(F), c=np.concatenate(c))
     blocks = Product([Simplex(ci.size) for ci in c])

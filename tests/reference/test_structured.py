@@ -18,21 +18,6 @@ from reference import structured as published
 PASSES = 8
 
 
-def problem(seed, n=7, d=3, m=4):
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((n, d))
-    y = np.concatenate([np.arange(m), rng.integers(0, m, n - m)])
-    psi, losses = [], []
-    for x, own in zip(X, y, strict=True):
-        columns = np.zeros((d, m, m))
-        for k in range(m):
-            columns[:, own, k] += x
-            columns[:, k, k] -= x
-        psi.append(columns.reshape(d * m, m))
-        losses.append((np.arange(m) != own).astype(float))
-    return X, y, psi, losses
-
-
 def fitted(X, y, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -43,7 +28,7 @@ def fitted(X, y, **options):
 @pytest.mark.parametrize("seed", range(5))
 def test_batch(seed):
     """Every iterate, of which ``fit`` returns the best."""
-    X, y, psi, losses = problem(seed)
+    X, y, psi, losses = published.multiclass_problem(seed)
     seen: list[Any] = []
     fitted(X, y, solver="fw", max_iter=PASSES, callback=lambda step: seen.append(step.x[0]))
     literal = islice(published.batch(psi, losses, 0.1), PASSES + 1)
@@ -55,7 +40,7 @@ def test_batch(seed):
 @pytest.mark.parametrize("sampling", ["permuted", "uniform"])
 def test_block_coordinates(seed, sampling):
     """Passes of the examples in the same order; the last point, and the weighted average."""
-    X, y, psi, losses = problem(seed)
+    X, y, psi, losses = published.multiclass_problem(seed)
     drawn = np.random.default_rng(check_random_state(0).randint(np.iinfo(np.int32).max))
     visits = Order(sampling, len(X), drawn)
     order = np.concatenate([visits.take(len(X)) for _ in range(PASSES)])
