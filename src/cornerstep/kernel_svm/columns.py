@@ -54,7 +54,7 @@ class KernelColumns:
 
     def _evaluate(self, rows: IntArray, columns: IntArray | None = None) -> Block:
         self.evaluations += rows.size * (self.n if columns is None else columns.size)
-        return self.kernel.block(rows, columns, np.float64)
+        return self.kernel.block(rows, columns)
 
     def submatrix(self, examples: IntArray) -> FloatArray:
         """``K[examples, examples]``; entries of kept columns are not computed again."""

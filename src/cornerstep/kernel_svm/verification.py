@@ -231,7 +231,7 @@ def _product(problem: ReducedHullProblem, beta: FloatArray) -> FloatArray:
     step = max(1, _BLOCK // beta.size)
     for start in range(0, support.size, step):
         some = support[start : start + step]
-        out += beta[some] @ problem.columns.kernel.block(some, None, np.float64)
+        out += beta[some] @ problem.columns.kernel.block(some, None)
     return out
 
 

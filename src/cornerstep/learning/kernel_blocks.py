@@ -23,7 +23,6 @@ from cornerstep.core.blas import blas_threads, one_blas_thread
 from cornerstep.core.types import FloatArray, IntArray
 
 Block: TypeAlias = npt.NDArray[Any]
-Precision: TypeAlias = type[np.float32] | type[np.float64]
 
 #: The most by which rounding changes the result of one operation, relative to it.
 UNIT = float(np.finfo(np.float64).eps) / 2
@@ -49,7 +48,7 @@ class Kernel(Protocol):
     def errors(self, amounts: FloatArray) -> FloatArray:
         """What the rounding of entries does to the rows of ``K a`` for ``|a| = amounts``."""
 
-    def block(self, rows: IntArray, columns: IntArray | None, precision: Precision) -> Block:
+    def block(self, rows: IntArray, columns: IntArray | None) -> Block:
         """Entries of the matrix, a fresh array."""
 
     def take(self, examples: IntArray) -> Kernel:
@@ -121,9 +120,7 @@ class InnerProductKernel:
             self._given = X
             if sp.issparse(X):
                 X.sum_duplicates()
-        self._factors: dict[Precision, Any] = {
-            np.float64: self._laid_out(self._extended(rows, norms))
-        }
+        self._left: Any = self._laid_out(self._extended(rows, norms))
 
     def _bound(self, norms: FloatArray, d: int) -> None:
         """Bounds from ``|x|``: a product of d terms is off by (d + 1) units of ``|x| |z|``."""
@@ -167,13 +164,8 @@ class InnerProductKernel:
         some.n, some.sizes = examples.size, self.sizes[examples]
         some._exponents = self._exponents[examples]
         some._given = None if self._given is None else self._given[examples]
-        some._factors = {np.float64: self._laid_out(self._factors[np.float64][examples])}
+        some._left = self._laid_out(self._left[examples])
         return some
-
-    def _factor(self, precision: Precision) -> Any:
-        if precision not in self._factors:
-            self._factors[precision] = self._factors[np.float64].astype(precision)
-        return self._factors[precision]
 
     def _right(self, left: Any) -> Block:
         """Right factors of some examples, dense, from their left ones."""
@@ -187,9 +179,9 @@ class InnerProductKernel:
         right[:, -1] = -self.gamma * left[:, -2]
         return right
 
-    def block(self, rows: IntArray, columns: IntArray | None, precision: Precision) -> Block:
+    def block(self, rows: IntArray, columns: IntArray | None) -> Block:
         """Entries of the matrix, a fresh array."""
-        left = self._factor(precision if self._given is None else np.float64)
+        left = self._left
         others = left if columns is None else left[columns]
         second = np.arange(self.n) if columns is None else columns
         out = np.empty((rows.size, others.shape[0]), dtype=left.dtype)
@@ -218,7 +210,7 @@ class InnerProductKernel:
                 fill(start)
         if self.name == "rbf":
             self._set_diagonal(out, rows, second)
-        return out.astype(precision, copy=False)
+        return out
 
     def _refine(self, exponents: Block, first: IntArray, second: IntArray) -> None:
         """Exponents from the differences of rows, where their exponential is not 0."""
@@ -271,7 +263,7 @@ def kernel_matrix(
         both = sp.vstack([sp.csr_array(X), sp.csr_array(Z)], "csr") if sparse else np.vstack([X, Z])
     kernel = InnerProductKernel(both, name, gamma, degree, coef0)
     with one_blas_thread():
-        return kernel.block(np.arange(n), None if X is Z else np.arange(n, kernel.n), np.float64)
+        return kernel.block(np.arange(n), None if X is Z else np.arange(n, kernel.n))
 
 
 class PrecomputedKernel:
@@ -297,10 +289,10 @@ class PrecomputedKernel:
     def take(self, examples: IntArray) -> PrecomputedKernel:
         return PrecomputedKernel(self.matrix[np.ix_(examples, examples)])
 
-    def block(self, rows: IntArray, columns: IntArray | None, precision: Precision) -> Block:
+    def block(self, rows: IntArray, columns: IntArray | None) -> Block:
         """Entries of the matrix, a fresh array."""
         part = self.matrix[rows] if columns is None else self.matrix[np.ix_(rows, columns)]
-        return part.astype(precision)
+        return part.astype(np.float64)
 
 
 class CallableKernel:
@@ -334,10 +326,10 @@ class CallableKernel:
     def take(self, examples: IntArray) -> CallableKernel:
         return CallableKernel(self.X[examples], self.function)
 
-    def block(self, rows: IntArray, columns: IntArray | None, precision: Precision) -> Block:
+    def block(self, rows: IntArray, columns: IntArray | None) -> Block:
         """Entries of the matrix, a fresh array."""
         others = self.X if columns is None else self.X[columns]
-        out = np.asarray(self.function(self.X[rows], others), dtype=precision)
+        out = np.asarray(self.function(self.X[rows], others), dtype=np.float64)
         if out.shape != (rows.size, others.shape[0]):
             raise ValueError(
                 "kernel must return an array of shape (rows of X, rows of Z), here "
