@@ -88,7 +88,7 @@ def smo(
     diagonal = np.empty(n)
     for start in range(0, n, _SOME):
         some = np.arange(start, min(start + _SOME, n))
-        diagonal[some] = kernel.block(some, some, np.float64).diagonal()
+        diagonal[some] = kernel.block(some, some).diagonal()
     slots, store = np.full(n, -1), np.empty((64, n))
     steps = columns = 0
     while True:
@@ -99,7 +99,7 @@ def smo(
         if why == _MISSING:
             if columns == store.shape[0]:
                 store = np.concatenate([store, np.empty_like(store)])
-            store[columns] = kernel.block(np.array([missing]), None, np.float64)[0]
+            store[columns] = kernel.block(np.array([missing]), None)[0]
             slots[missing] = columns
             columns += 1
             continue
