@@ -9,7 +9,6 @@ import pytest
 import scipy.sparse as sp
 from sklearn.metrics.pairwise import pairwise_kernels
 
-from cornerstep.core.blas import blas_threads, one_blas_thread
 from cornerstep.kernel_svm.columns import KernelColumns
 from cornerstep.learning.kernel_blocks import (
     CallableKernel,
@@ -86,14 +85,6 @@ def test_threads_share_large_blocks_and_change_nothing(form):
     once = alone.block(rows, None)
     for columns in (None, np.arange(6000)):
         assert np.abs(shared.block(rows, columns) - once).max() <= 1e-12
-
-
-def test_blas_has_one_thread_for_a_while():
-    before = blas_threads()
-    assert before >= 1
-    with one_blas_thread():
-        assert blas_threads() == 1
-    assert blas_threads() == before
 
 
 def test_given_matrices_and_functions():

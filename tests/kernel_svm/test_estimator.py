@@ -27,7 +27,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, NuSVC
 
 from cornerstep import ReducedHullSVC, Status
-from cornerstep.core.blas import blas_threads
+from cornerstep.core.threads import allowed_threads
 from cornerstep.kernel_svm import training
 
 METHODS = ("auto", "di-away", "di-pairwise")
@@ -381,14 +381,14 @@ def three_clouds(n=150):
 def test_pairs_trained_in_threads_are_the_same(options, sparse):
     X, y = three_clouds()
     X = sp.csr_array(X) if sparse else X
-    before, alone = blas_threads(), ReducedHullSVC(random_state=0, **options).fit(X, y)
+    before, alone = allowed_threads(), ReducedHullSVC(random_state=0, **options).fit(X, y)
     for n_jobs in (2, -1):
         clf = ReducedHullSVC(random_state=0, n_jobs=n_jobs, **options).fit(X, y)
         assert np.array_equal(clf.dual_coef_, alone.dual_coef_)
         assert np.array_equal(clf.intercept_, alone.intercept_)
         assert [m[:5] for m in clf.machines_] == [m[:5] for m in alone.machines_]
         assert clf.n_kernel_evaluations_ == alone.n_kernel_evaluations_
-    assert blas_threads() == before
+    assert allowed_threads() == before
 
 
 def test_pairs_are_trained_in_threads_unless_somebody_watches():

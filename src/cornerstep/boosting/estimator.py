@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -29,6 +28,7 @@ from cornerstep.boosting.training import (
     train,
     tree_learner,
 )
+from cornerstep.core.threads import n_workers
 from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.data.rows import is_dask
 from cornerstep.learning.certificates import Certificate
@@ -92,8 +92,8 @@ class SoftMarginBoostingClassifier(TrainedEnsemble, ClassifierMixin, CertifiedEs
     random_state : int, RandomState or None
         For the weak learner, if it draws random numbers.
     n_jobs : int, optional
-        Threads for the tree search and the matrix products; None means 1 for the search, -1 all
-        cores.
+        Threads of the tree search and of large matrix products; None means 1 for the search, and
+        as many as BLAS is set to for products, -1 all cores.
     callback : function, optional
         Called with an :class:`~cornerstep.optimiser.Iterate` after every iteration; training stops
         when it returns True.
@@ -263,7 +263,7 @@ class SoftMarginBoostingClassifier(TrainedEnsemble, ClassifierMixin, CertifiedEs
             if same and self._learner_kind() == self._kind:
                 starts = [(machine.hypotheses, machine.weights) for machine in self._machines]
         if isinstance(self.weak_learner, str):
-            build = tree_learner(self.max_depth, self.max_bins, self._n_threads())
+            build = tree_learner(self.max_depth, self.max_bins, n_workers(self.n_jobs))
         else:
             build = classifier_learner(self.weak_learner, check_random_state(self.random_state))
         self.bound_is_exact_ = isinstance(self.weak_learner, str) and self.max_depth <= 2
@@ -362,20 +362,6 @@ class SoftMarginBoostingClassifier(TrainedEnsemble, ClassifierMixin, CertifiedEs
     def _n_machines(self) -> int:
         return 1 if self.classes_.size == 2 else self.classes_.size
 
-    def _n_threads(self) -> int:
-        if self.n_jobs is None:
-            return 1
-        from joblib import effective_n_jobs
-
-        return int(effective_n_jobs(self.n_jobs))
-
-    def _threads(self) -> AbstractContextManager[Any]:
-        if self.n_jobs is None:
-            return nullcontext()
-        from threadpoolctl import threadpool_limits
-
-        return threadpool_limits(self._n_threads())
-
     def _learner_kind(self) -> str:
         return "tree" if isinstance(self.weak_learner, str) else "classifier"
 
@@ -410,8 +396,7 @@ class SoftMarginBoostingClassifier(TrainedEnsemble, ClassifierMixin, CertifiedEs
         for k, build in enumerate(builds):
             positive = labels == (1 if len(builds) == 1 else k)
             problems.append(Problem(X, np.where(positive, 1.0, -1.0), weights, nu, build))
-        with self._threads():
-            machines = [each.machine for each in _one_by_one(problems, settings, starts)]
+        machines = [each.machine for each in _one_by_one(problems, settings, starts)]
         self._machines = machines
         single = len(machines) == 1
         self.estimators_ = [m.hypotheses for m in machines]

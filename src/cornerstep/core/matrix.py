@@ -60,6 +60,11 @@ class Matrix:
             raise ValueError(f"{name} must be square, got shape {self.shape}")
         self.is_dense = isinstance(self.data, np.ndarray)
 
+    @property
+    def product_size(self) -> int | None:
+        """Multiply-adds of BLAS in ``A x``; None: an operator's are its own."""
+        return None if isinstance(self.data, LinearOperator) else self.data.size * self.is_dense
+
     def times(self, x: FloatArray) -> FloatArray:
         """``A x``."""
         return self.data @ x

@@ -16,7 +16,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from cornerstep.core.blas import blas_threads
+from cornerstep.core.threads import allowed_threads, n_workers
 from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.kernel_svm.pairs import (
     KernelParameters,
@@ -83,9 +83,10 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, CertifiedEstimator):
         Start from the solution of the last fit, if examples and labels are as many and the same.
     n_jobs : int, optional
         Pairs of classes trained at a time, each in a thread, with a cache of its own (and a kernel
-        that is a function is called from there); results do not depend on it.  None means 1, -1
-        all cores.  With a callback, or verbose, it is one.  Kernel blocks and compiled sweeps run
-        at the same time, the rest in turn: it pays for large pairs with many features.
+        that is a function is called from there), and threads of large matrix products; None means
+        one pair, and products on as many as BLAS is set to, -1 all cores.  With a callback, or
+        verbose, it is one pair.  Kernel blocks and compiled sweeps run at the same time, the rest
+        in turn: it pays for large pairs with many features.
     random_state : int, RandomState or None
         For the smaller problem that 'auto' solves first.
     callback : function, optional
@@ -304,7 +305,7 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, CertifiedEstimator):
         starts = kept[1] if kept is not None and kept[0] == signature else None
         rng = check_random_state(self.random_state)
         size = {"nu": self.nu, "K": self.K, "C": None if self.C is None else float(self.C)}
-        threads, limit = blas_threads(), int(self.cache_size * 1e6)
+        threads, limit = allowed_threads(), int(self.cache_size * 1e6)
         max_iter = sys.maxsize if self.max_iter == -1 else int(self.max_iter)
         stopping = Stopping(float(self.atol), float(self.tol), max_iter, self.time_limit)
         pairs = pairs_of(self.classes_.size)
@@ -330,11 +331,8 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, CertifiedEstimator):
 
     def _jobs(self, pairs: int) -> int:
         """Pairs to train at a time: one where somebody watches."""
-        from joblib import effective_n_jobs
-
-        if self.n_jobs is None or self.callback is not None or self.verbose:
-            return 1
-        return min(int(effective_n_jobs(self.n_jobs)), pairs)
+        watched = self.callback is not None or self.verbose
+        return 1 if watched else min(n_workers(self.n_jobs), pairs)
 
     def _read_off(self, X: Any, labels: IntArray, trained: list[TrainedPair]) -> None:
         n, m = labels.size, self.classes_.size

@@ -33,9 +33,6 @@ def check_parameters(model: Any) -> None:
         raise ValueError(f"degree must be an integer >= 0, got {model.degree!r}")
     if not (isinstance(model.coef0, Real) and np.isfinite(float(model.coef0))):
         raise ValueError(f"coef0 must be a finite number, got {model.coef0!r}")
-    jobs = model.n_jobs
-    if jobs is not None and not (isinstance(jobs, Integral) and jobs != 0):
-        raise ValueError(f"n_jobs must be None or an integer other than 0, got {jobs!r}")
     if model.solver not in SOLVERS:
         raise ValueError(f"solver must be one of {', '.join(SOLVERS)}, got {model.solver!r}")
     if not callable(model.kernel) and model.kernel not in KERNELS:

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cornerstep.core.blas import one_blas_thread
 from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.domains import CappedSimplex
 from cornerstep.kernel_svm.pairs import Pair
@@ -71,24 +70,23 @@ def train(problem: ReducedHullProblem, settings: Settings) -> Training:
     stopping = settings.stopping
     start = None if settings.start is None else _feasible(problem, settings.start)
     stopped = False
-    with one_blas_thread():
-        solver: WorkingSetDescent | KernelWalk
-        if settings.solver != "auto":
-            solver = walk(problem, settings.solver, start)
-        else:
-            if start is None:
-                start, stopped = starting_point(
-                    problem, settings.rng, stopping.time_limit, settings.interrupted
-                )
-            solver = WorkingSetDescent(problem, start)
-        stopping = replace(stopping, max_iter=0) if stopped else stopping
-        if stopping.time_limit is not None:
-            spent = time.perf_counter() - begun
-            stopping = replace(stopping, time_limit=max(stopping.time_limit - spent, 0.0))
-        outcome = run(
-            solver, stopping, callback=settings.callback, verbose=settings.verbose,
-            title=settings.title, interrupted=settings.interrupted,
-        )  # fmt: skip
+    solver: WorkingSetDescent | KernelWalk
+    if settings.solver != "auto":
+        solver = walk(problem, settings.solver, start)
+    else:
+        if start is None:
+            start, stopped = starting_point(
+                problem, settings.rng, stopping.time_limit, settings.interrupted
+            )
+        solver = WorkingSetDescent(problem, start)
+    stopping = replace(stopping, max_iter=0) if stopped else stopping
+    if stopping.time_limit is not None:
+        spent = time.perf_counter() - begun
+        stopping = replace(stopping, time_limit=max(stopping.time_limit - spent, 0.0))
+    outcome = run(
+        solver, stopping, callback=settings.callback, verbose=settings.verbose,
+        title=settings.title, interrupted=settings.interrupted,
+    )  # fmt: skip
     proof = proof_of(outcome)
     return Training(
         proof=proof._replace(status=Status.INTERRUPTED) if stopped else proof,
@@ -158,7 +156,7 @@ def train_pairs(
     with deferred_interrupt() as pressed:
         if n_jobs == 1:
             return [train_pair(k) for k in range(len(posed))]
-        with one_blas_thread(), ThreadPoolExecutor(n_jobs) as pool:
+        with ThreadPoolExecutor(n_jobs) as pool:
             futures = [pool.submit(train_pair, k) for k in range(len(posed))]
             left = set(futures)
             while left:

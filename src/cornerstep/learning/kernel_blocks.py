@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from cornerstep.core.blas import blas_threads, one_blas_thread
+from cornerstep.core.threads import allowed_threads, fit_threads
 from cornerstep.core.types import FloatArray, IntArray
 
 Block: TypeAlias = npt.NDArray[Any]
@@ -104,7 +104,7 @@ class InnerProductKernel:
         self.n = X.shape[0]
         self.name, self.gamma, self.degree, self.coef0 = name, gamma, degree, coef0
         self.dear = X.shape[1] >= _DEAR
-        self.threads = blas_threads()
+        self.threads = allowed_threads()
         if sp.issparse(X):
             X = sp.csr_array(X, dtype=np.float64)
             size = X.shape[0] * X.shape[1]
@@ -262,7 +262,7 @@ def kernel_matrix(
         sparse = sp.issparse(X) or sp.issparse(Z)
         both = sp.vstack([sp.csr_array(X), sp.csr_array(Z)], "csr") if sparse else np.vstack([X, Z])
     kernel = InnerProductKernel(both, name, gamma, degree, coef0)
-    with one_blas_thread():
+    with fit_threads():
         return kernel.block(np.arange(n), None if X is Z else np.arange(n, kernel.n))
 
 

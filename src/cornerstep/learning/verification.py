@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from cornerstep.core.threads import fit_threads
 from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.data.arrays import is_other_library, to_numpy
 from cornerstep.data.rows import as_rows, labels_of
@@ -75,6 +76,7 @@ class Verification:
 
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")  # what is not finite proves nothing
+@fit_threads()
 def certify(estimator: Any, X: Any, y: Any = None, sample_weight: Any = None) -> Verification:
     """Recompute value and bound of a fitted estimator from its training data.
 

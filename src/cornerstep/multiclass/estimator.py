@@ -28,7 +28,6 @@ from cornerstep.multiclass.parameters import (
     check_parameters,
     given_loss,
     is_own,
-    threads,
 )
 from cornerstep.multiclass.prediction import MulticlassScores, joint_features
 from cornerstep.multiclass.problem import MulticlassProblem
@@ -101,8 +100,7 @@ class MulticlassSVC(MulticlassScores, MarginsDisplay, ClassifierMixin, Certified
         examples in the same order, labels, weights, loss, C and solver (a digest tells).  Not with
         a loss of your own, of which a file cannot tell.
     n_jobs : int, optional
-        Threads for the matrix products; None leaves the setting of the environment, -1 takes all
-        cores.
+        Threads of large matrix products; None takes as many as BLAS is set to, -1 all cores.
     random_state : int, RandomState or None
         For the order of the sweeps of 'block'.
     callback : function, optional
@@ -288,7 +286,7 @@ class MulticlassSVC(MulticlassScores, MarginsDisplay, ClassifierMixin, Certified
         self
         """
         self.check_parameters()
-        with whole_fit(self), device_errors(X), threads(self.n_jobs):
+        with whole_fit(self), device_errors(X):
             posed = self._pose(X, y, sample_weight)
             trained = train(posed.problem, self._settings())
             self._state = trained.state

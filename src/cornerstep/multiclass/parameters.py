@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
 from numbers import Real
 from typing import Any, NamedTuple
 
@@ -156,13 +155,3 @@ def checkpoint_signature(problem: Any, solver: str) -> dict[str, Any]:
         "training data": f"{rows.digest():016x}",
         "costs": None if loss.costs is None else of_arrays({"costs": loss.costs}),
     }
-
-
-def threads(n_jobs: int | None) -> AbstractContextManager[Any]:
-    """Limit the threads of the matrix products."""
-    if n_jobs is None:
-        return nullcontext()
-    from joblib import effective_n_jobs
-    from threadpoolctl import threadpool_limits
-
-    return threadpool_limits(effective_n_jobs(n_jobs))

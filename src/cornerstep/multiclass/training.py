@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from cornerstep.core.blas import one_blas_thread
+from cornerstep.core.threads import product_threads
 from cornerstep.learning import training
 from cornerstep.learning.checkpoints import Checkpoint
 from cornerstep.multiclass.arrays.rows import ArrayProblem
@@ -18,8 +17,6 @@ from cornerstep.multiclass.rounding import check_size
 from cornerstep.optimiser.loop import Callback, Iterate, run
 
 Problem = MulticlassProblem | SpreadProblem | ArrayProblem
-
-_SMALL_PRODUCT = 2**23  # multiply-adds of X W that threads of BLAS would only slow down
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +75,7 @@ def train(problem: Problem, settings: Settings) -> Training:
         keeper = None
         if settings.checkpoint is not None:
             keeper = Checkpoint(settings.checkpoint, solver, checkpoint_signature(problem, name))
-        with _threads_for(problem):
+        with product_threads(_product_size(problem)):
             outcome = run(
                 solver,
                 settings.stopping,
@@ -139,15 +136,14 @@ def _both(keeper: Checkpoint | None, told: Callback | None) -> Callback | None:
     return callback
 
 
-def _threads_for(problem: Problem) -> AbstractContextManager[Any]:
-    """A context with one thread of BLAS where products here are small, or workers make them."""
-    if isinstance(problem, SpreadProblem) and problem.executor.moved is not None:
-        return one_blas_thread()
-    if isinstance(problem, MulticlassProblem):
-        examples = problem.examples
-        if examples.n * examples.size * problem.n_classes <= _SMALL_PRODUCT:
-            return one_blas_thread()
-    return nullcontext()
+def _product_size(problem: Problem) -> int:
+    """Multiply-adds of X W in this process."""
+    if isinstance(problem, ArrayProblem):
+        return 0
+    if isinstance(problem, SpreadProblem):
+        here = problem.executor.moved is None
+        return problem.n * problem.size * problem.shared.n_classes if here else 0
+    return problem.examples.n * problem.examples.size * problem.n_classes
 
 
 def _solver(problem: Any, settings: Settings, name: str, kept: tuple[Any, Any] | None) -> Any:

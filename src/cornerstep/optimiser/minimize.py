@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from cornerstep.core.threads import product_threads
 from cornerstep.core.vectors import SparseVector, Vector, dense
 from cornerstep.domains.base import INSIDE, ORACLES, Domain, has_oracle
 from cornerstep.domains.product import starting_vertex
@@ -112,11 +113,12 @@ def minimize(
     rng = np.random.default_rng(random_state)
     if callable(begin := getattr(step_rule, "begin", None)):
         begin(objective)
-    rule.begin(objective, domain, start, rng)
-    if active_set is not None and rule.active_set is not None:
-        rule.active_set = active_set
-    solver = rule.solver(objective, step_rule, objective.at(dense(start)))
-    outcome = run(solver, stopping, callback=callback, verbose=verbose, title=rule.name)
+    with product_threads(getattr(objective, "product_size", None)):
+        rule.begin(objective, domain, start, rng)
+        if active_set is not None and rule.active_set is not None:
+            rule.active_set = active_set
+        solver = rule.solver(objective, step_rule, objective.at(dense(start)))
+        outcome = run(solver, stopping, callback=callback, verbose=verbose, title=rule.name)
     return Result(
         x=rule.walk.point,
         value=outcome.look.value,

@@ -65,7 +65,8 @@ class Objective(Protocol):
     columns to the trace of a run: ``extra_columns``, their names, and ``extra()``, what they are at
     the time of asking.  One with ``errors(position)`` says how far rounding may have put the value,
     and each entry of the gradient, of a position that ``at`` computed; :func:`errors_of` has a rule
-    for those that do not.
+    for those that do not.  One with ``product_size``, the multiply-adds of its matrix products,
+    has its threads chosen by it; those of others are their own affair.
     """
 
     @property
@@ -203,6 +204,7 @@ class Quadratic:
             self.hessian = _symmetric(Matrix(Q, "Q", symmetric=True))
         self.size: int = self.hessian.shape[0]
         self.linear = np.zeros(self.size) if c is None else as_vector(c, "c", self.size)
+        self.product_size: int | None = getattr(self.hessian, "product_size", None)
 
     def at(self, x: FloatArray) -> _QuadraticPosition:
         image = self.hessian.times(x)
@@ -258,6 +260,7 @@ class LeastSquares:
         self.matrix = Matrix(A, "A")
         self.target = as_vector(b, "b", self.matrix.shape[0])
         self.size: int = self.matrix.shape[1]
+        self.product_size = self.matrix.product_size
         self.hessian = self.matrix.gram() if gram else None
         self.linear = -self.matrix.transpose_times(self.target) if gram else None
 

@@ -32,6 +32,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from cornerstep.core.matrix import Matrix, as_vector
 from cornerstep.core.rounding import EPSILON, TINY, gamma, sum_error
+from cornerstep.core.threads import product_threads
 from cornerstep.core.types import FloatArray
 from cornerstep.domains.base import ORACLES, Domain, has_oracle, reach
 from cornerstep.optimiser.loop import Callback, Look, Move, Stopping, claimed, run
@@ -351,7 +352,8 @@ def extragradient(
         raise ValueError(f"step must be a positive number or None, got {step!r}")
     first = _start(start, sides)
     solver = _Extragradient(saddle, sides[0], sides[1], float(step), first)
-    outcome = run(solver, stopping, callback=callback, verbose=verbose, title="extragradient")
+    with product_threads(saddle.matrix.product_size):
+        outcome = run(solver, stopping, callback=callback, verbose=verbose, title="extragradient")
     return Result(
         x=solver.w,
         value=outcome.look.value,

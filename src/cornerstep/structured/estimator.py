@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from cornerstep.core.threads import n_workers
 from cornerstep.core.types import FloatArray
 from cornerstep.data.rows import is_dask
 from cornerstep.learning.certificates import Certificate
@@ -25,7 +26,6 @@ from cornerstep.structured.problem import (
     StructuredProblem,
     example_weights,
     lam_of,
-    n_workers,
     pose_examples,
     weighed,
 )
@@ -96,7 +96,8 @@ class StructuredSVC(CertifiedEstimator):
         Start from the dual state of the last fit if the labelings are the same: block solvers, and
         'fw' if the features are the same too.
     n_jobs : int, optional
-        Workers of the batch oracles; results do not depend on it.  None means 1, -1 all cores.
+        Workers of the batch oracles, and threads of large matrix products; results do not depend
+        on the workers.  None means 1 worker, and as many threads as BLAS is set to, -1 all cores.
     random_state : int, RandomState or None
         For the order of the examples.
     debug : bool, default=False

@@ -43,9 +43,6 @@ def check_parameters(model: Any) -> None:
     for name, flag in flags.items():
         if not isinstance(flag, (bool, np.bool_)):
             raise ValueError(f"{name} must be True or False, got {flag!r}")
-    jobs = model.n_jobs
-    if jobs is not None and not (isinstance(jobs, Integral) and jobs != 0):
-        raise ValueError(f"n_jobs must be None or an integer other than 0, got {jobs!r}")
     if model.solver == "subgradient" and model.sampling != "permuted":
         raise ValueError(
             "sampling must be 'permuted' for solver='subgradient', whose certificate needs "

@@ -26,6 +26,7 @@ import numpy as np
 from sklearn.utils import _safe_indexing
 
 from cornerstep.core.rounding import norm
+from cornerstep.core.threads import n_workers
 from cornerstep.core.types import FloatArray
 from cornerstep.core.vectors import SparseVector, Vector
 from cornerstep.optimiser.pieces import Pieces
@@ -417,13 +418,6 @@ def pose_examples(
         return ChainExamples(model.encode_chains(X, y), model.size, weights, n_workers(n_jobs))
     model.check(X, y)
     return ModelExamples(model, items(X), items(y), weights, n_workers(n_jobs), debug)
-
-
-def n_workers(n_jobs: int | None) -> int:
-    """How many workers ``n_jobs`` asks for."""
-    from joblib import effective_n_jobs
-
-    return int(effective_n_jobs(1 if n_jobs is None else n_jobs))
 
 
 class StructuredProblem(NamedTuple):

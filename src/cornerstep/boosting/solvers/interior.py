@@ -51,6 +51,7 @@ from scipy.linalg import cho_factor, cho_solve
 from cornerstep.boosting.long_work import in_parts, never
 from cornerstep.boosting.solvers.restriction import Restriction
 from cornerstep.boosting.solvers.solution import Start
+from cornerstep.core.threads import product_threads
 from cornerstep.core.types import FloatArray
 
 _LEAST_STEP = 1e-8  # shorter ones are rounding: there is no way on
@@ -348,5 +349,6 @@ def _newton_matrix(
         if expired():
             return None
         scaled = (matrix[:, kept[some]] if few else matrix[:, some]) * root[some]
-        product += scaled @ scaled.T
+        with product_threads(len(scaled) * scaled.size // 2):
+            product += scaled @ scaled.T
     return product

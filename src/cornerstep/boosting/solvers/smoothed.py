@@ -57,6 +57,7 @@ from cornerstep.boosting.solvers.solution import (
     edges_of,
     image_of,
 )
+from cornerstep.core.threads import product_threads
 from cornerstep.core.types import FloatArray
 
 _HALVINGS = 20  # of a step: what is left of it is 1e-6
@@ -279,7 +280,8 @@ class NewtonAscent:
             drawn = np.sort(np.random.default_rng(kept.size).permutation(kept.size)[:most])
             part, some, factor = part[:, drawn], some[drawn], kept.size / most
         scaled = part * np.sqrt(some).astype(part.dtype)
-        product: FloatArray = scaled @ scaled.T
+        with product_threads(len(scaled) * scaled.size // 2):
+            product: FloatArray = scaled @ scaled.T
         if factor != 1.0:
             product *= factor
         if (total := float(f.sum())) > 0:
