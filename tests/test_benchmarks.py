@@ -108,7 +108,8 @@ def smaller(name, benchmark):
 
 #: The datasets that a benchmark is tried on, where it has several.
 ONLY = {
-    "q375": ("draw 0",), "multiclass": ("usps unit",), "losses_time": ("news20",),
+    "busy": ("breast",), "q375": ("draw 0",), "multiclass": ("usps unit",),
+    "losses_time": ("news20",),
     "mcsvm_figures": ("Figure 2: flowers102",), "mcsvm_table1": ("cub200",),
     "kernel": ("ijcnn1 5,000, C", "a9a, nu"), "kernel_figures": ("wdbc",), "boosting": ("thyroid",),
     "boosting_table3": ("thyroid",), "boosting_figures": ("thyroid",),

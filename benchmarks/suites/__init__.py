@@ -16,6 +16,7 @@ _MODULES = {
     "table1": "table1",
     "memory": "memory",
     "import": "import_time",
+    "busy": "busy",
     "multiclass": "multiclass",
     "losses_time": "losses_time",
     "fw_iteration": "fw_iteration",
