@@ -26,7 +26,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, NuSVC
 
-from cornerstep import ReducedHullSVC, Status
+from cornerstep import ReducedHullSVC, Status, certify
 from cornerstep.core.threads import allowed_threads
 from cornerstep.kernel_svm import training
 
@@ -605,3 +605,13 @@ def test_the_largest_feasible_nu_is_feasible():
         ReducedHullSVC(0.61).fit(X, three)
     pairs = ReducedHullSVC(0.6).fit(X, three)
     assert pytest.approx([24, 30, 36]) == pairs.K_
+
+
+def test_by_default_any_classes_can_be_trained():
+    rng = np.random.default_rng(0)
+    X = 100 * rng.standard_normal((200, 3))
+    y = np.arange(200) % 10 == 0  # a tenth, and nothing tells it from the rest
+    clf = ReducedHullSVC(tol=1e-6).fit(X, y)
+    assert clf.C_ == 1.0
+    assert clf.objective_ == ReducedHullSVC(C=1.0, tol=1e-6).fit(X, y).objective_
+    assert certify(clf, X, y).holds

@@ -20,10 +20,10 @@ from cornerstep.core.threads import allowed_threads, n_workers
 from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.kernel_svm.pairs import (
     KernelParameters,
-    nu_value,
     one_against_one,
     pairs_of,
     pose,
+    sizes_given,
 )
 from cornerstep.kernel_svm.parameters import check_parameters
 from cornerstep.kernel_svm.training import Settings, TrainedPair, train_pairs
@@ -53,7 +53,7 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, CertifiedEstimator):
     ----------
     nu : float, optional
         In (0, 1]: bounds the share of margin errors from above, that of support vectors from below;
-        ``K = nu n / 2``.  At most one of nu, K and C is given; none means nu = 0.5.
+        ``K = nu n / 2``.  At most one of nu, K and C is given; none means C = 1.
     K : float, optional
         Any positive number up to the size of the smallest class.
     C : float, optional
@@ -273,21 +273,16 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, CertifiedEstimator):
                 "sample_weight times class_weight must be positive for some example of each "
                 f"class, but is 0 for all of class {empty!r}"
             )
-        if self.C is not None:
-            return
-        if self.K is not None:
-            if totals.min() * _TOTAL < self.K:
-                raise ValueError(
-                    "K must be at most the size (the sum of the weights) of the smallest class, "
-                    f"{totals.min():g}, got {self.K!r}"
-                )
-            return
+        if self.K is not None and totals.min() * _TOTAL < self.K:
+            raise ValueError(
+                "K must be at most the size (the sum of the weights) of the smallest class, "
+                f"{totals.min():g}, got {self.K!r}"
+            )
         smallest, largest = totals.min(), totals.max()
         feasible = 2 * smallest / (smallest + largest)
-        nu = nu_value(self.nu, self.K, self.C)
-        if nu is not None and nu > feasible * _TOTAL:
+        if self.nu is not None and self.nu > feasible * _TOTAL:
             raise ValueError(
-                f"nu={nu:g} is infeasible for these classes: the largest feasible nu is "
+                f"nu={self.nu:g} is infeasible for these classes: the largest feasible nu is "
                 f"{feasible:.6g}"
             )
 
@@ -304,7 +299,7 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, CertifiedEstimator):
         kept = self._state if self.warm_start else None
         starts = kept[1] if kept is not None and kept[0] == signature else None
         rng = check_random_state(self.random_state)
-        size = {"nu": self.nu, "K": self.K, "C": None if self.C is None else float(self.C)}
+        size = sizes_given(self.nu, self.K, None if self.C is None else float(self.C))
         threads, limit = allowed_threads(), int(self.cache_size * 1e6)
         max_iter = sys.maxsize if self.max_iter == -1 else int(self.max_iter)
         stopping = Stopping(float(self.atol), float(self.tol), max_iter, self.time_limit)

@@ -56,9 +56,11 @@ def pairs_of(classes: int) -> list[tuple[int, int]]:
     return list(combinations(range(classes), 2))
 
 
-def nu_value(nu: float | None, K: float | None, C: float | None) -> float | None:
-    """nu, 0.5 if none of the three is given."""
-    return 0.5 if nu is None and K is None and C is None else nu
+def sizes_given(nu: float | None, K: float | None, C: float | None) -> dict[str, float | None]:
+    """nu, K and C by name, ``C = 1`` if none of the three is given."""
+    given = {"nu": nu, "K": K, "C": C}
+    none = all(value is None for value in given.values())
+    return given | {"C": 1.0} if none else given
 
 
 def pose(
@@ -81,7 +83,7 @@ def pose(
         The positive and the negative one.
     kernel : KernelParameters
     size : dict
-        nu, K and C as given, at least two of them None.
+        nu, K and C, two of them None.
     limit : int
         Bytes that kept columns may take.
     threads : int, optional
@@ -92,7 +94,7 @@ def pose(
     examples = np.concatenate([positive, negative])
     signs = np.repeat([1.0, -1.0], [positive.size, negative.size])
     caps = weights[examples]
-    K, nu = size["K"], nu_value(**size)
+    K, nu = size["K"], size["nu"]
     if nu is not None:
         K = nu * float(caps.sum()) / 2
     if K is not None:

@@ -20,6 +20,7 @@ from cornerstep.kernel_svm.pairs import (
     one_against_one,
     pairs_of,
     pose,
+    sizes_given,
 )
 from cornerstep.kernel_svm.problem import ReducedHullProblem
 from cornerstep.learning.certificates import Certificate
@@ -59,7 +60,7 @@ def recompute(
     ):
         nothing = np.full(len(machines), np.nan)
         return Recomputed(nothing, nothing, np.zeros(len(machines)), how)
-    size = {"nu": clf.nu, "K": clf.K, "C": clf.C}
+    size = sizes_given(clf.nu, clf.K, clf.C)
     found = []
     for k, classes in enumerate(machines):
         pair = pose(X, labels, weights, classes, kernel, size, 0)
