@@ -427,10 +427,31 @@ def test_badly_scaled_features(C):
 def test_duplicated_examples_with_different_labels():
     X = np.repeat(np.eye(3), 4, axis=0)
     y = np.tile([0, 1, 2, 3], 3)
-    model = exact(fit_intercept=False).fit(X, y)
+    with pytest.warns(UserWarning, match="answers the same for all examples"):
+        model = exact(fit_intercept=False).fit(X, y)
     # all labels are alike: W = 0 is optimal and every example loses 1
     assert model.objective_ == pytest.approx(12.0, rel=1e-9)
     assert np.allclose(model.coef_, 0, atol=1e-4)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("m", [2, 5])
+def test_a_solved_model_that_is_constant_says_so(m, sparse):
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((300, 4)), np.arange(300) % m
+    X[:, 0] += y == 1
+    y[:200] = 0  # the answer, if C is small
+    data = sp.csr_array(X) if sparse else X
+    with pytest.warns(UserWarning, match="MulticlassSVC is solved, and answers the same") as seen:
+        model = MulticlassSVC(C=1e-6).fit(data, y)
+    assert len(set(model.predict(X))) == 1
+    assert ("smoothing=1" in str(seen[0].message)) == (m > 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        MulticlassSVC(C=1.0).fit(X, X[:, 0] > 1)  # few are on the other side
+        MulticlassSVC(C=1.0).fit(X, y, sample_weight=(y == 0) + 0.0)  # all are of one class
+    with pytest.warns(ConvergenceWarning):
+        MulticlassSVC(C=1e-6, max_iter=0).fit(X, y)  # not solved: that is enough to say
 
 
 def test_more_classes_than_features():

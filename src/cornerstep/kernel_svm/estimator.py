@@ -233,8 +233,13 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, CertifiedEstimator):
         self
         """
         with whole_fit(self):
-            untrained = self._fit(X, y, sample_weight)
+            trained = self._fit(X, y, sample_weight)
         self.warn_if_short()
+        self.warn_if_constant(
+            all(pair.is_constant for pair in trained),
+            "C is too small for them", "take a larger C, or scale the features",
+        )  # fmt: skip
+        untrained = sum(not each.is_trained for each in trained)
         if untrained:
             warnings.warn(
                 f"ReducedHullSVC was interrupted: {untrained} of {len(self.machines_)} pairs "
@@ -244,8 +249,7 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, CertifiedEstimator):
             )
         return self
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> int:
-        """Fit; how many pairs of classes an interrupt left untrained."""
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> list[TrainedPair]:
         self.check_parameters()
         X, y = validate_data(
             self, X, y, accept_sparse=self._accept_sparse(), dtype=[np.float64, np.float32],
@@ -259,7 +263,7 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, CertifiedEstimator):
         self._kernel_fit = self._kernel_parameters(X)
         trained = self._train(X, labels, weights)
         self._read_off(X, labels, trained)
-        return sum(not each.is_trained for each in trained)
+        return trained
 
     def _accept_sparse(self) -> str | bool:
         return False if self.kernel == "precomputed" else "csr"

@@ -311,6 +311,11 @@ class ReducedHullProblem:
             margin=2.0 / norm if norm > 0 else np.inf,
         )
 
+    def is_constant(self, machine: Machine, gradient: FloatArray) -> bool:
+        """Whether all examples are on one side of the machine; ``gradient`` is h there."""
+        scores = machine.C * (gradient - self.linear) + machine.intercept
+        return bool((scores > 0).all() or (scores <= 0).all())
+
 
 def _common(caps: FloatArray) -> float | FloatArray:
     """One number if all caps are equal."""

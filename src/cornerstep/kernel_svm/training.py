@@ -104,6 +104,7 @@ class TrainedPair(NamedTuple):
     machine: Machine
     training: Training
     is_trained: bool
+    is_constant: bool
 
 
 def train_pairs(
@@ -151,7 +152,8 @@ def train_pairs(
         except BaseException:
             failed.append(k)
             raise
-        return TrainedPair(pair.examples, pair.middle, machine, found, trains)
+        constant = pair.problem.is_constant(machine, found.gradient)
+        return TrainedPair(pair.examples, pair.middle, machine, found, trains, constant)
 
     with deferred_interrupt() as pressed:
         if n_jobs == 1:

@@ -151,6 +151,16 @@ class CertifiedEstimator(CertifiedDisplay, BaseEstimator):
                 stacklevel=3,
             )
 
+    def warn_if_constant(self, is_constant: bool, why: str, cure: str) -> None:
+        """Warn the caller of ``fit`` of a solved model that answers the same to every question."""
+        if is_constant and self.status_ is Status.SOLVED:
+            warnings.warn(
+                f"{type(self).__name__} is solved, and answers the same for all examples: {why}; "
+                f"{cure}",
+                UserWarning,
+                stacklevel=3,
+            )
+
     def complete(self) -> None:
         """Make the attributes that a model file leaves out, from those that it holds."""
         self.record(self.machines_)

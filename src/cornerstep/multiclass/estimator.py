@@ -35,6 +35,8 @@ from cornerstep.multiclass.simplex_loss import SimplexLoss
 from cornerstep.multiclass.training import Settings, Training, train
 from cornerstep.optimiser.loop import Callback, Stopping
 
+_TRIED = 1000  # training examples that tell whether a model is constant
+
 
 class MulticlassSVC(MulticlassScores, MarginsDisplay, ClassifierMixin, CertifiedEstimator):
     """``min over W of  1/2 |W|² + C sum_i weight_i Phi(W'x_i; y_i)``, with a certificate.
@@ -296,7 +298,33 @@ class MulticlassSVC(MulticlassScores, MarginsDisplay, ClassifierMixin, Certified
             self._dual_coef = later if callable(trained.coefficients) else later()
             self._read_machine(posed, trained)
         self.warn_if_short()
+        self.warn_if_constant(self._is_constant(posed), *self._constancy())
         return self
+
+    def _is_constant(self, posed: Posed) -> bool:
+        """Whether the weights are 0, or some training examples of each class get one answer."""
+        problem = posed.problem
+        if self.kernel != "linear":
+            return not self.support_.size
+        if self.feature_map is not None or not isinstance(problem, MulticlassProblem):
+            return not bool((self.coef_ != 0).any())
+        counts = np.bincount(problem.labels, minlength=problem.n_classes)
+        order = np.argsort(problem.labels, kind="stable")
+        places = np.arange(order.size) - np.repeat(np.cumsum(counts) - counts, counts)
+        some = order[places < max(_TRIED // counts.size, 1)]
+        scores = posed.X[np.flatnonzero(posed.used)[some]] @ self.coef_.T + self.intercept_
+        answers = scores.argmax(axis=1) if counts.size > 2 else scores > 0
+        return bool((counts > 0).sum() > 1 and (answers == answers[0]).all())
+
+    def _constancy(self) -> tuple[str, str]:
+        """How the best model can be constant, and what to do."""
+        if self.classes_.shape[0] == 2:
+            return "C is too small for them", "take a larger C, or scale the features"
+        return (
+            "C is too small for them, or they overlap so much that no class is ever as likely as "
+            "all others together, where this loss cannot tell them apart",
+            "take smoothing=1, loss='top-k', loss='usunier' or a larger C",
+        )
 
     def _settings(self) -> Settings:
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
