@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 import copy
+import signal
 
 import numpy as np
 import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from cornerstep import MulticlassSVC, ReducedHullSVC, SoftMarginBoostingClassifier, StructuredSVC
+from cornerstep import (
+    MulticlassSVC,
+    ReducedHullSVC,
+    SoftMarginBoostingClassifier,
+    Status,
+    StructuredSVC,
+    certify,
+    regularization_path,
+)
 from cornerstep.optimiser import loop
 from cornerstep.structured import ChainModel
 
@@ -98,3 +111,47 @@ def test_a_structured_model_that_fails():
         model.fit([row * np.nan for row in data], labels)
     assert vars(model).keys() == before.keys()
     assert all(vars(model)[key] is before[key] for key in before)
+
+
+def interrupted_at(iteration):
+    """A callback that presses Ctrl-C."""
+
+    def press(iterate):
+        if iterate.iteration == iteration:
+            signal.raise_signal(signal.SIGINT)
+
+    return press
+
+
+INTERRUPTED = {
+    name: clone(model).set_params(callback=interrupted_at(0), tol=1e-9)
+    for name, model in MODELS.items()
+}
+
+
+@pytest.mark.parametrize("name", INTERRUPTED)
+def test_ctrl_c_ends_a_search_and_not_only_a_fit(name, capfd):
+    model = clone(INTERRUPTED[name])
+    search = GridSearchCV(make_pipeline(StandardScaler(), model), {}, cv=3)
+    with pytest.raises(KeyboardInterrupt, match="keeps the best model so far"):
+        search.fit(X, Y)
+    assert not hasattr(search, "cv_results_")
+    with pytest.raises(KeyboardInterrupt):
+        cross_val_score(model, X, Y, cv=3)
+    assert "finishing with the best so far" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("name", INTERRUPTED)
+def test_ctrl_c_leaves_the_model_of_a_fit_or_a_pipeline(name):
+    model = clone(INTERRUPTED[name]).fit(X, Y)
+    assert model.status_ is Status.INTERRUPTED
+    assert certify(model, X, Y).gap >= 0
+    pipeline = make_pipeline(StandardScaler(), clone(INTERRUPTED[name])).fit(X, Y)
+    assert pipeline[-1].status_ is Status.INTERRUPTED
+
+
+def test_ctrl_c_ends_a_path():
+    model = MulticlassSVC(callback=interrupted_at(0), tol=1e-9)
+    path = regularization_path(model, X, Y, [0.01, 0.1, 1.0])
+    assert path.Cs.tolist() == [0.01]
+    assert path.estimators[-1].status_ is Status.INTERRUPTED

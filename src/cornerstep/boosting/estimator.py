@@ -34,7 +34,7 @@ from cornerstep.data.rows import is_dask
 from cornerstep.learning.certificates import Certificate
 from cornerstep.learning.claims import Recomputed
 from cornerstep.learning.estimator import CertifiedEstimator, Importances
-from cornerstep.learning.fitting import whole_fit
+from cornerstep.learning.fitting import raise_if_interrupted, whole_fit
 from cornerstep.learning.specs import Schema
 from cornerstep.learning.targets import classes_and_labels, example_weights
 from cornerstep.optimiser.loop import Callback, Stopping, deferred_interrupt
@@ -252,6 +252,7 @@ class SoftMarginBoostingClassifier(TrainedEnsemble, ClassifierMixin, CertifiedEs
         with whole_fit(self), deferred_interrupt() as pressed:
             self._fit(X, y, sample_weight, Clock.started(self.time_limit, pressed))
         self.warn_if_short()
+        raise_if_interrupted(self)
         return self
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, clock: Clock) -> None:
@@ -296,6 +297,7 @@ class SoftMarginBoostingClassifier(TrainedEnsemble, ClassifierMixin, CertifiedEs
             clock = Clock.started(self.time_limit, pressed)
             self._reweight(X, y, estimators, sample_weight, rated, clock)
         self.warn_if_short()
+        raise_if_interrupted(self)
         return self
 
     def _reweight(

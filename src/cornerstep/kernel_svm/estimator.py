@@ -31,7 +31,7 @@ from cornerstep.learning.certificates import Certificate
 from cornerstep.learning.claims import Recomputed
 from cornerstep.learning.display import MarginsDisplay
 from cornerstep.learning.estimator import CertifiedEstimator, SupportExamples
-from cornerstep.learning.fitting import whole_fit
+from cornerstep.learning.fitting import raise_if_interrupted, whole_fit
 from cornerstep.learning.kernel_blocks import centre, centred
 from cornerstep.learning.kernel_functions import Kernel, gamma_value
 from cornerstep.learning.specs import Schema
@@ -247,6 +247,7 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, CertifiedEstimator):
                 ConvergenceWarning,
                 stacklevel=2,
             )
+        raise_if_interrupted(self)
         return self
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> list[TrainedPair]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -9,6 +10,9 @@ from typing import Any
 import numpy as np
 
 from cornerstep.core.threads import fit_threads
+from cornerstep.optimiser.result import Status
+
+_ALONE = "sklearn.pipeline", "sklearn.base"  # a pipeline that is fitted is the model
 
 
 @contextmanager
@@ -29,3 +33,24 @@ def whole_fit(estimator: Any) -> Iterator[None]:
         vars(estimator).clear()
         vars(estimator).update(before)
         raise
+
+
+def raise_if_interrupted(estimator: Any) -> None:
+    """After Ctrl-C raise a KeyboardInterrupt if the fit is a part of something larger.
+
+    A search or a cross-validation would go on with the next fit, and take the score of a model that
+    is not finished for one that is.  The model so far is kept all the same.
+    """
+    if estimator.status_ is Status.INTERRUPTED and _is_part_of_something_larger():
+        raise KeyboardInterrupt(f"{type(estimator).__name__} keeps the best model so far")
+
+
+def _is_part_of_something_larger() -> bool:
+    """Whether scikit-learn or joblib called, other than by a pipeline alone."""
+    frame = sys._getframe()
+    while frame.f_back is not None:
+        frame = frame.f_back
+        module = frame.f_globals.get("__name__", "")
+        if module.partition(".")[0] in ("sklearn", "joblib") and module not in _ALONE:
+            return True
+    return False

@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.base import clone
 
 from cornerstep.core.types import FloatArray
+from cornerstep.optimiser.result import Status
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,6 +85,7 @@ def regularization_path(
     Returns
     -------
     RegularizationPath
+        After Ctrl-C, up to the estimator that was interrupted.
     """
     missing = {"C", "warm_start"} - set(estimator.get_params())
     if missing:
@@ -99,4 +101,6 @@ def regularization_path(
     for C in ordered:
         runner.set_params(C=float(C)).fit(X, y, **fit_parameters)
         fitted.append(copy.copy(runner))
-    return RegularizationPath(ordered, fitted)
+        if runner.status_ is Status.INTERRUPTED:
+            break
+    return RegularizationPath(ordered[: len(fitted)], fitted)

@@ -18,7 +18,7 @@ from cornerstep.learning.certificates import Certificate
 from cornerstep.learning.claims import Recomputed
 from cornerstep.learning.display import MarginsDisplay
 from cornerstep.learning.estimator import CertifiedEstimator, SupportExamples, Weights
-from cornerstep.learning.fitting import whole_fit
+from cornerstep.learning.fitting import raise_if_interrupted, whole_fit
 from cornerstep.learning.kernel_functions import Kernel, gamma_value
 from cornerstep.learning.specs import Schema
 from cornerstep.learning.targets import classes_and_labels, example_weights
@@ -299,6 +299,7 @@ class MulticlassSVC(MulticlassScores, MarginsDisplay, ClassifierMixin, Certified
             self._read_machine(posed, trained)
         self.warn_if_short()
         self.warn_if_constant(self._is_constant(posed), *self._constancy())
+        raise_if_interrupted(self)
         return self
 
     def _is_constant(self, posed: Posed) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -21,6 +22,8 @@ from cornerstep.optimiser.progress import Progress
 from cornerstep.optimiser.result import Status, Trace
 
 _PATIENCE = 100  # certified looks in which neither value nor gap improves before giving up
+
+_FINISHING = "interrupted: finishing with the best so far (once more: stop at once)"
 
 
 class Look(NamedTuple):
@@ -284,6 +287,7 @@ def deferred_interrupt() -> Iterator[Callable[[], bool]]:
         if pressed:
             raise KeyboardInterrupt
         pressed.append(number)
+        print(_FINISHING, file=sys.stderr, flush=True)
 
     if previous is not signal.default_int_handler:
         # Somebody else handles Ctrl-C (a notebook kernel, an outer run): leave it to them.

@@ -17,7 +17,7 @@ from cornerstep.data.rows import is_dask
 from cornerstep.learning.certificates import Certificate
 from cornerstep.learning.claims import Recomputed
 from cornerstep.learning.estimator import CertifiedEstimator, Weights
-from cornerstep.learning.fitting import whole_fit
+from cornerstep.learning.fitting import raise_if_interrupted, whole_fit
 from cornerstep.learning.specs import Schema
 from cornerstep.optimiser.loop import Callback, Stopping
 from cornerstep.structured.models.chain import ChainModel
@@ -293,6 +293,7 @@ class StructuredSVC(CertifiedEstimator):
         with whole_fit(self):
             self._train(X, y, weights, bags, validation)
         self.warn_if_short()
+        raise_if_interrupted(self)
         return self
 
     def _train(self, X: Any, y: Any, weights: FloatArray, bags: Any, validation: Any) -> None:
