@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import pkgutil
 import random
+import shutil
+import tempfile
 
 import pytest
 
@@ -86,6 +89,49 @@ def test_no_place_for_a_cache(load, monkeypatch):
 
     monkeypatch.setattr(numba.core.dispatcher.Dispatcher, "enable_caching", nowhere)
     assert load()(3) == 6
+
+
+@pytest.fixture
+def no_place(tmp_path, monkeypatch):
+    """Neither the package nor a home can be written to; the temporary folder."""
+    dispatcher = numba.core.dispatcher.Dispatcher
+    enable = dispatcher.enable_caching
+
+    def where_told(function):
+        if not numba.config.CACHE_DIR:
+            raise RuntimeError("cannot cache function: no locator available")
+        enable(function)
+
+    monkeypatch.setattr(dispatcher, "enable_caching", where_told)
+    monkeypatch.setattr(numba.config, "CACHE_DIR", "")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    return tmp_path / "temporary"
+
+
+def test_a_temporary_folder_is_a_place_for_a_cache(load, no_place):
+    assert load()(3) == 6
+    (folder,) = no_place.iterdir()
+    assert folder.stat().st_mode & 0o777 == 0o700
+    again = load()
+    assert (again(3), hits(again)) == (6, 1)
+    assert numba.config.CACHE_DIR == ""
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="folders have no modes")
+@pytest.mark.parametrize("state", ["writable", "link", "file"])
+def test_a_temporary_folder_of_others_is_not(load, no_place, state, tmp_path):
+    assert load()(3) == 6
+    (folder,) = no_place.iterdir()
+    shutil.rmtree(folder)
+    if state == "writable":
+        folder.mkdir()
+        folder.chmod(0o777)
+    elif state == "link":
+        folder.symlink_to(tmp_path)
+    else:
+        folder.write_text("")
+    assert load()(3) == 6
+    assert not cache_files(no_place)
 
 
 def test_every_kernel_is_compiled_so():

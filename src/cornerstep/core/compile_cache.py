@@ -3,7 +3,7 @@
 The compiler unpickles and runs what it finds in its cache.  Here every file of it begins with the
 SHA-256 of the rest, its name, the compiler's version and the source: one that is truncated,
 damaged, or of another function is made anew, and where none can be written (a full disk) kernels
-are compiled without.
+are compiled without.  A temporary folder is a place as well, if it is nobody else's.
 """
 
 from __future__ import annotations
@@ -11,12 +11,18 @@ from __future__ import annotations
 import hashlib
 import os
 import pickle
-from contextlib import suppress
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
+import numba
 from numba.core.caching import IndexDataCacheFile
 
+_config: Any = numba.config
 _DIGEST = hashlib.sha256().digest_size
+_FOLDER = f"cornerstep-compiled-{os.getuid() if hasattr(os, 'getuid') else 'user'}"
 
 
 class CheckedCacheFile(IndexDataCacheFile):
@@ -64,9 +70,42 @@ class CheckedCacheFile(IndexDataCacheFile):
 
 
 def enable_cache(function: Any) -> None:
-    """Keep what is compiled of a function on disk, if there is a place for it."""
+    """Keep what is compiled of a function on disk, if there is a place for it.
+
+    Beside the source, in the user's cache or where ``NUMBA_CACHE_DIR`` says; where none of these
+    can be written (a container without a home), in a folder of the user's own among the temporary
+    files.
+    """
     if not hasattr(function, "enable_caching"):  # the compiler is switched off
         return
     with suppress(RuntimeError):  # no folder to write to
-        function.enable_caching()
+        try:
+            function.enable_caching()
+        except RuntimeError:
+            with _temporary_place():
+                function.enable_caching()
         function._cache._cache_file.__class__ = CheckedCacheFile
+
+
+@contextmanager
+def _temporary_place() -> Iterator[None]:
+    """The compiler keeps its files in a temporary folder, if nobody else can write there."""
+    folder, before = os.path.join(tempfile.gettempdir(), _FOLDER), _config.CACHE_DIR
+    with suppress(OSError):
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        if _is_private(folder):
+            _config.CACHE_DIR = folder
+    try:
+        yield
+    finally:
+        _config.CACHE_DIR = before
+
+
+def _is_private(folder: str) -> bool:
+    """What is found there is run: it must be a folder that is ours, and only ours to write to."""
+    state = os.lstat(folder)
+    if not stat.S_ISDIR(state.st_mode):
+        return False
+    return not hasattr(os, "getuid") or (
+        state.st_uid == os.getuid() and not state.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    )
