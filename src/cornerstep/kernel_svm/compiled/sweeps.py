@@ -88,6 +88,33 @@ def gap_terms(beta, gradient, lower, upper, errors, t):
 
 
 @njit(nogil=True)
+def of_rank(values, rank):
+    """The entry of that rank, counted from 0, as ``np.partition`` finds it: in 1/20 of its code.
+
+    Every round puts entries on either side of one of them, and goes on with one side: fewer.
+    """
+    values = values.copy()
+    low, high = 0, values.size - 1
+    while low < high:
+        pivot, first, last = values[(low + high) // 2], low, high
+        while first <= last:
+            while values[first] < pivot:
+                first += 1
+            while values[last] > pivot:
+                last -= 1
+            if first <= last:
+                values[first], values[last] = values[last], values[first]
+                first, last = first + 1, last - 1
+        if first <= rank:
+            low = first
+        elif rank <= last:
+            high = last
+        else:
+            break
+    return values[rank]
+
+
+@njit(nogil=True)
 def working_set(beta, gradient, lower, upper, slots, joined, split, share, known, fresh, room):
     """Coordinates to work on, in order, and the largest violation of optimality.
 
@@ -104,7 +131,8 @@ def working_set(beta, gradient, lower, upper, slots, joined, split, share, known
     for k in range(n):
         chosen[k] = (beta[k] > lower[k]) & (beta[k] < upper[k])
         count += chosen[k]
-    chosen[joined] = True
+    for k in joined:
+        chosen[k] = True
     if count > room:
         chosen[:] = False
         known = room // 4
@@ -134,7 +162,7 @@ def working_set(beta, gradient, lower, upper, slots, joined, split, share, known
             some = keys[side, : counts[side]]
             worst = np.inf
             if some.size > most:
-                worst = np.partition(some, most - 1)[most - 1] if most else -np.inf
+                worst = of_rank(some, most - 1) if most else -np.inf
             taken = 0
             for k in range(some.size):
                 if some[k] <= worst and taken < most:
