@@ -1,12 +1,13 @@
 """How kernels are compiled: what is left out costs neither time nor speed.
 
 Divisions by zero follow IEEE 754 as in NumPy, not as in Python.  No kernel is called from C, and
-those that only kernels call have no way in from Python either.  A large one with a single caller is
-compiled as a part of it, not twice.
+those that only kernels call (``_inner``) have no way in from Python either.  A large one with a
+single caller (``njit_inline``) is compiled as a part of it, not twice.
 
 A view of an array (a row, a slice, a name for a part of a tuple) counts as a reference to it, by an
 atomic increment and an atomic decrement: a block step on short rows spends most of its time so.
-Functions that allocate nothing need no counts; they take their scratch memory as an argument.
+Functions that allocate nothing (``njit_noalloc``) need no counts; they take their scratch memory as
+an argument.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     return compiled
 
 
-allocating = partial(njit, error_model="numpy", no_cfunc_wrapper=True)
-allocating_inside = partial(allocating, no_cpython_wrapper=True)
-once = partial(allocating_inside, inline="always")
-kernel = partial(allocating, **_UNCOUNTED)
-inside = partial(kernel, no_cpython_wrapper=True, forceinline=True)
+njit_alloc = partial(njit, error_model="numpy", no_cfunc_wrapper=True)
+njit_alloc_inner = partial(njit_alloc, no_cpython_wrapper=True)
+njit_inline = partial(njit_alloc_inner, inline="always")
+njit_noalloc = partial(njit_alloc, **_UNCOUNTED)
+njit_noalloc_inner = partial(njit_noalloc, no_cpython_wrapper=True, forceinline=True)

@@ -79,12 +79,19 @@ class MulticlassProblem:
         loss = self.loss
         costs = np.empty((0, 0)) if loss.costs is None else loss.costs
         costs, rho = (np.require(array, requirements=["C", "W"]) for array in (costs, loss.rho))
-        mode = 0 if loss.costs is None else 2 if loss.per_example else 1
+        mode = kernels.COST_BY_EXAMPLE if loss.per_example else kernels.COST_BY_LABEL
+        if loss.costs is None:
+            mode = kernels.COST_ONE
         width = max(self.n_classes, rho.size) + 2
         return (
             self.labels, self.scales, self.examples.norms, costs, mode, rho,
             loss.family, self.smoothing, np.empty((6, width)), np.empty((3, width), np.int64),
         )  # fmt: skip
+
+    def record_with(self, scales: FloatArray) -> tuple[Any, ...]:
+        """The record of the problem with other scales."""
+        labels, _, *rest = self.record
+        return labels, scales, *rest
 
     def digest(self, first: int = 0) -> int:
         """What tells these examples, labels and weights from others; digests of parts add up.

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from cornerstep.core.compiling import inside, kernel
+from cornerstep.core.compiling import njit_noalloc, njit_noalloc_inner
 from cornerstep.multiclass.compiled.projection import project
 from cornerstep.multiclass.compiled.sweeps import add, cost, is_whole, read
 
 
-@inside()
-def _label_weight(sorted_beta, count, rho, whole):
+@njit_noalloc_inner()
+def _label_weight(sorted_beta, count, rho, family):
     """For the *whole* family: the scale s of beta and the weight ``s R - sum beta`` of the label.
 
     Any s with ``T_k <= s R_k`` and ``T_k + label <= s R_(k+1)`` will do, T_k and R_k the sums of
     the k largest; the middle of the interval leaves the most freedom.
     """
-    if whole is None:
+    if family is None:
         return 1.0, 0.0
     total, largest = 0.0, rho.sum()
     for k in range(count):
@@ -40,7 +40,7 @@ def _label_weight(sorted_beta, count, rho, whole):
     return s, s * largest - total
 
 
-@kernel()
+@njit_noalloc()
 def tangents(examples, pool, problem, firsts, members, owners, radial):
     """Directions that stay on the current face: groups of entries that trade weight.
 
@@ -52,10 +52,10 @@ def tangents(examples, pool, problem, firsts, members, owners, radial):
     that, orthogonal to the trades.  Returns the number of groups.
     """
     starts, classes, beta = pool
-    rho, family = problem[5], problem[6]
+    labels, scales, norms, costs, mode, rho, family, mu, reals, integers = problem
     whole = is_whole(family)
     groups, at = 0, 0
-    ordered, order = problem[8][0], problem[9][0]
+    ordered, order = reals[0], integers[0]
     for position in range(examples.shape[0]):
         i = examples[position]
         count = 0
@@ -119,7 +119,7 @@ def tangents(examples, pool, problem, firsts, members, owners, radial):
     return groups
 
 
-@inside()
+@njit_noalloc_inner()
 def onto_face(faces, v):
     """Project v onto the face: less its mean in each group, plus its radial part."""
     groups, firsts, members, owners, radial = faces
@@ -141,7 +141,7 @@ def onto_face(faces, v):
                 v[k] += dot * radial[k]
 
 
-@inside()
+@njit_noalloc_inner()
 def _names(group, firsts, members, owners, classes, labels, named):
     """The classes of a group, in the order of its members."""
     count = firsts[group + 1] - firsts[group]
@@ -151,7 +151,7 @@ def _names(group, firsts, members, owners, classes, labels, named):
     return count
 
 
-@kernel()
+@njit_noalloc()
 def proximal(examples, rows, image, pool, problem, damping, fresh):
     """The proximal dual points at the weights of ``image``, beta being the centre.
 
@@ -160,7 +160,7 @@ def proximal(examples, rows, image, pool, problem, damping, fresh):
     s_i, of the maxima.
     """
     starts, classes, beta = pool
-    labels, scales, norms, costs, mode, rho, whole, mu, reals, integers = problem
+    labels, scales, norms, costs, mode, rho, family, mu, reals, integers = problem
     scores, c, scratch = reals[0], reals[1], reals[2:4]
     ordering, pools, named = integers[0], integers[1], integers[2]
     total = 0.0
@@ -180,7 +180,7 @@ def proximal(examples, rows, image, pool, problem, damping, fresh):
             c[a] = (damping * beta[first + a] + scores[a]) / (damping + mu)
         b_y = (damping * before - scores[count]) / (damping + mu)
         out = fresh[first : first + count]
-        project(c[:count], b_y, rho, whole, out, scratch, ordering[:count], pools)
+        project(c[:count], b_y, rho, family, out, scratch, ordering[:count], pools)
         value, square, distance, after = 0.0, 0.0, 0.0, 0.0
         for a in range(count):
             after += out[a]
@@ -192,7 +192,7 @@ def proximal(examples, rows, image, pool, problem, damping, fresh):
     return total
 
 
-@kernel()
+@njit_noalloc()
 def tangent_product(faces, rows, pool, problem, image, v, adding):
     """Add the image of ``v`` on the members of all groups to ``image``, or the other way round:
 
@@ -200,9 +200,10 @@ def tangent_product(faces, rows, pool, problem, image, v, adding):
     """
     groups, firsts, members, owners, radial = faces
     starts, classes, beta = pool
-    named = problem[9][0]
+    labels, scales, norms, costs, mode, rho, family, mu, reals, integers = problem
+    named = integers[0]
     for g in range(groups):
-        count = _names(g, firsts, members, owners, classes, problem[0], named)
+        count = _names(g, firsts, members, owners, classes, labels, named)
         part = v[firsts[g] : firsts[g + 1]]
         if adding:
             add(rows, image, owners[g], named[:count], part)
@@ -212,7 +213,7 @@ def tangent_product(faces, rows, pool, problem, image, v, adding):
         onto_face(faces, v)
 
 
-@kernel()
+@njit_noalloc()
 def tangent_hessian(faces, examples, pool, problem, ridge, projection, x, hessian):
     """Add ``sum_i s_i/ridge P_i (x) x_i x_i'`` to the lower blocks of ``hessian``.
 
@@ -222,9 +223,9 @@ def tangent_hessian(faces, examples, pool, problem, ridge, projection, x, hessia
     """
     groups, firsts, members, owners, radial = faces
     starts, classes, beta = pool
-    labels, scales = problem[0], problem[1]
+    labels, scales, norms, costs, mode, rho, family, mu, reals, integers = problem
     d = examples.shape[1]
-    named = problem[9][0]
+    named = integers[0]
     g = 0
     while g < groups:
         i, first, count = owners[g], firsts[g], 0
@@ -257,7 +258,7 @@ def tangent_hessian(faces, examples, pool, problem, ridge, projection, x, hessia
                             line[v] += share * x[v]
 
 
-@kernel()
+@njit_noalloc()
 def tangent_gradient(faces, pool, problem, shift, out):
     """The dual's gradient in ``s_i alpha_i`` on the face: ``-(scores + Delta + mu alpha)``.
 
@@ -265,7 +266,7 @@ def tangent_gradient(faces, pool, problem, shift, out):
     """
     groups, firsts, members, owners, radial = faces
     starts, classes, beta = pool
-    labels, scales, norms, costs, mode, rho, whole, mu, reals, integers = problem
+    labels, scales, norms, costs, mode, rho, family, mu, reals, integers = problem
     for g in range(groups):
         i = owners[g]
         weight = 0.0
@@ -282,12 +283,12 @@ def tangent_gradient(faces, pool, problem, shift, out):
         out[k] = -out[k] - shift[k]
 
 
-@kernel()
+@njit_noalloc()
 def tangent_step(faces, rows, image, pool, problem, v, step):
     """``alpha_i <- project(alpha_i + step v_i / s_i)`` for every example with a group."""
     groups, firsts, members, owners, radial = faces
     starts, classes, beta = pool
-    labels, scales, norms, costs, mode, rho, whole, mu, reals, integers = problem
+    labels, scales, norms, costs, mode, rho, family, mu, reals, integers = problem
     c, fresh, amounts, scratch = reals[0], reals[1], reals[2], reals[3:5]
     ordering, pools, named = integers[0], integers[1], integers[2]
     g = 0
@@ -307,7 +308,7 @@ def tangent_step(faces, rows, image, pool, problem, v, step):
                 else:
                     c[members[at] - first] -= step * v[at] / scales[i]
             g += 1
-        project(c[:count], b_y, rho, whole, fresh, scratch, ordering[:count], pools)
+        project(c[:count], b_y, rho, family, fresh, scratch, ordering[:count], pools)
         after = 0.0
         for a in range(count):
             after += fresh[a]
@@ -319,12 +320,12 @@ def tangent_step(faces, rows, image, pool, problem, v, step):
         add(rows, image, i, named[: count + 1], amounts[: count + 1])
 
 
-@kernel()
+@njit_noalloc()
 def pool_add(examples, rows, pool, problem, image):
     """Add the image of the pool's dual points of some examples to ``image``."""
     starts, classes, beta = pool
-    labels, scales = problem[0], problem[1]
-    amounts, named = problem[8][0], problem[9][0]
+    labels, scales, norms, costs, mode, rho, family, mu, reals, integers = problem
+    amounts, named = reals[0], integers[0]
     for position in range(examples.shape[0]):
         i = examples[position]
         count = starts[i + 1] - starts[i]

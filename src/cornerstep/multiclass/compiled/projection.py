@@ -32,14 +32,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from cornerstep.core.compiling import allocating, inside, kernel
+from cornerstep.core.compiling import njit_alloc, njit_noalloc, njit_noalloc_inner
 
 _EPS = 2.0**-52
 
 # A caller compiled with fastmath would hand it on, through the cache to every other caller, and
 # sums in another order undo the care taken with differences.
-_exactly = kernel(fastmath=False)
-_exactly_inside = inside(fastmath=False)
+_exactly = njit_noalloc(fastmath=False)
+_exactly_inner = njit_noalloc_inner(fastmath=False)
 
 
 @_exactly
@@ -64,7 +64,7 @@ def sort_decreasing(values, order):
         stride //= 3
 
 
-@_exactly_inside
+@_exactly_inner
 def _gap(values, place, b_y, a, b):
     """Entry a less entry b; the label's, at ``place``, is kept without its ``- b_y``."""
     if a == place:
@@ -74,7 +74,7 @@ def _gap(values, place, b_y, a, b):
     return values[a] - values[b]
 
 
-@_exactly_inside
+@_exactly_inner
 def _pool(values, place, b_y, rho, scale, offsets, starts):
     """Pool adjacent violators: the decreasing sequence nearest to ``values - scale rho``.
 
@@ -106,7 +106,7 @@ def _pool(values, place, b_y, rho, scale, offsets, starts):
     return pools
 
 
-@_exactly_inside
+@_exactly_inner
 def _project_simplex(c, b_y, cap, beta, ordered):
     """Both families with one weight: ``beta >= 0, sum beta <= cap``.
 
@@ -146,7 +146,7 @@ def _project_simplex(c, b_y, cap, beta, ordered):
         beta[j] = max(0.0, (c[j] - largest) - t)
 
 
-@_exactly_inside
+@_exactly_inner
 def project_each(c, b_y, rho, beta, scratch, order, starts):
     """Project for the *each* family; ``scratch`` has two rows as long as c.
 
@@ -201,7 +201,7 @@ def project_each(c, b_y, rho, beta, scratch, order, starts):
         beta[order[j]] = max(0.0, min(above[j] - t, most[j]))
 
 
-@_exactly_inside
+@_exactly_inner
 def _whole_slope(s, c, b_y, rho, order, values, offsets, starts):
     """``h'(s)/2``, its derivative and its size before cancellation, the label's place, the pools.
 
@@ -242,7 +242,7 @@ def _whole_slope(s, c, b_y, rho, order, values, offsets, starts):
     return slope, curvature + rest * rest / count, size, place, pools
 
 
-@_exactly_inside
+@_exactly_inner
 def project_whole(c, b_y, rho, beta, scratch, order, starts):
     """Project for the *whole* family; ``scratch`` has two rows one longer than c.
 
@@ -303,7 +303,7 @@ def project_whole(c, b_y, rho, beta, scratch, order, starts):
         end = start
 
 
-@_exactly_inside
+@_exactly_inner
 def project(c, b_y, rho, whole, beta, scratch, order, starts):
     """Project for the family *whole* or not; ``whole`` is None where rho has one weight.
 
@@ -317,7 +317,7 @@ def project(c, b_y, rho, whole, beta, scratch, order, starts):
         project_each(c, b_y, rho, beta, scratch, order, starts)
 
 
-@allocating(fastmath=False)
+@njit_alloc(fastmath=False)
 def project_rows(points, labels, rho, whole, out):
     """Project each row of ``points`` onto the dual domain of its label, as :func:`project`."""
     n, m = points.shape

@@ -9,10 +9,11 @@ What is shared by the functions here:
   a row per class (GRAM).
 - ``pool = (starts, classes, beta)``: the classes that example i may give weight to are
   ``classes[starts[i]:starts[i + 1]]``, its label left out.  Other classes have beta = 0.
-- ``problem = (labels, scales, norms, costs, mode, rho, whole, mu, reals, integers)``: y_i, s_i,
+- ``problem = (labels, scales, norms, costs, mode, rho, family, mu, reals, integers)``: y_i, s_i,
   |x_i|², Delta as in :func:`cost`, and the family as in
   :func:`cornerstep.multiclass.compiled.projection.project`; then scratch memory, rows of floats and
-  of integers longer than there are classes or weights in rho.
+  of integers longer than there are classes or weights in rho.  A plain tuple, unpacked under these
+  names: the dispatcher takes 5 µs longer for a named one, a seventh of a fit of iris.
 
 References
 ----------
@@ -25,10 +26,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from cornerstep.core.compiling import allocating, inside, kernel
+from cornerstep.core.compiling import njit_alloc, njit_noalloc, njit_noalloc_inner
 from cornerstep.multiclass.compiled.projection import project
 
 DENSE, CSR, GRAM = 0, 1, 2
+COST_ONE, COST_BY_LABEL, COST_BY_EXAMPLE = 0, 1, 2
 
 # Sums may be reordered (vectorised); NaN and infinity keep their meaning.
 _FAST = {"reassoc", "contract", "nsz", "arcp"}
@@ -38,23 +40,23 @@ _MULTIPLIER, _INCREMENT = np.uint64(6364136223846793005), np.uint64(144269504088
 _HALF = np.uint64(32)
 
 
-@inside()
+@njit_noalloc_inner()
 def cost(costs, mode, i, y, j):
-    """Delta_j of example i with label y: 1 (mode 0), ``costs[y, j]`` (1) or ``costs[i, j]`` (2)."""
-    if mode == 0:
+    """Delta_j of example i with label y."""
+    if mode == COST_ONE:
         return 1.0
-    return costs[y, j] if mode == 1 else costs[i, j]
+    return costs[y, j] if mode == COST_BY_LABEL else costs[i, j]
 
 
-@inside()
-def is_whole(whole):
+@njit_noalloc_inner()
+def is_whole(family):
     """The family as a bool."""
-    if whole is None:
+    if family is None:
         return False
-    return whole
+    return family
 
 
-@inside(fastmath=_FAST)
+@njit_noalloc_inner(fastmath=_FAST)
 def read(rows, image, i, classes, out):
     """``out[a] = <x_i, w_classes[a]>``."""
     kind, matrix, indptr, indices, values = rows
@@ -77,7 +79,7 @@ def read(rows, image, i, classes, out):
             out[a] = image[classes[a], i]
 
 
-@inside(fastmath=_FAST)
+@njit_noalloc_inner(fastmath=_FAST)
 def add(rows, image, i, classes, amounts):
     """``w_classes[a] += amounts[a] x_i``."""
     kind, matrix, indptr, indices, values = rows
@@ -96,7 +98,7 @@ def add(rows, image, i, classes, amounts):
                     w[k] += amount * x[k]
 
 
-@kernel()
+@njit_noalloc()
 def sweep(order, seed, rows, image, pool, problem, gains):
     """Solve the blocks of the examples in ``order`` exactly, one after the other, shuffled.
 
@@ -105,7 +107,7 @@ def sweep(order, seed, rows, image, pool, problem, gains):
     to ``gains``, in the order that ``order`` has afterwards: a random one, chosen by ``seed``.
     """
     starts, classes, beta = pool
-    labels, scales, norms, costs, mode, rho, whole, mu, reals, integers = problem
+    labels, scales, norms, costs, mode, rho, family, mu, reals, integers = problem
     scores, amounts, c, fresh, scratch = reals[0], reals[1], reals[2], reals[3], reals[4:6]
     ordering, pools, named = integers[0], integers[1], integers[2]
     state = np.uint64(seed)
@@ -136,10 +138,10 @@ def sweep(order, seed, rows, image, pool, problem, gains):
             scores[a] += cost(costs, mode, i, y, named[a])
             c[a] = (own * old + scores[a]) / curvature
         b_y = (own * before - scores[count]) / curvature
-        if whole is None and count == 1:  # most blocks, in the end
+        if family is None and count == 1:  # most blocks, in the end
             fresh[0] = min(max(0.5 * (c[0] + b_y), 0.0), rho[0])
         else:
-            project(c[:count], b_y, rho, whole, fresh, scratch, ordering[:count], pools)
+            project(c[:count], b_y, rho, family, fresh, scratch, ordering[:count], pools)
         linear, square, drift, after = 0.0, 0.0, 0.0, 0.0
         for a in range(count):
             old = beta[first + a]
@@ -165,7 +167,7 @@ def sweep(order, seed, rows, image, pool, problem, gains):
             gains[position] = scales[i] * (linear - 0.5 * own * square - 0.5 * mu * drift)
 
 
-@kernel(fastmath=_FAST)
+@njit_noalloc(fastmath=_FAST)
 def scan(scores, first, pool, problem, most, found, n_found, losses, slopes):
     """Look at all classes of examples ``first, first + 1, ...`` with the given rows of scores.
 
@@ -188,7 +190,7 @@ def scan(scores, first, pool, problem, most, found, n_found, losses, slopes):
         if starts[i] == starts[i + 1]:
             row[y] = -np.inf
             peak = -np.inf
-            if mode == 0:
+            if mode == COST_ONE:
                 for j in range(m):
                     peak = row[j] if row[j] > peak else peak
                 peak += 1.0
@@ -203,7 +205,7 @@ def scan(scores, first, pool, problem, most, found, n_found, losses, slopes):
                 continue
             row[y] = own
         # z in place of the scores, the `heads` largest of them in order
-        if mode == 0:
+        if mode == COST_ONE:
             for j in range(m):
                 row[j] += 1.0 - own
         else:
@@ -279,7 +281,7 @@ def scan(scores, first, pool, problem, most, found, n_found, losses, slopes):
         n_found[i] = k
 
 
-@allocating()
+@njit_alloc()
 def repool(pool, found, n_found):
     """A new pool: classes with weight, then those found; the rest leaves."""
     starts, classes, beta = pool
@@ -305,11 +307,11 @@ def repool(pool, found, n_found):
     return fresh, new_classes, new_beta
 
 
-@kernel()
+@njit_noalloc()
 def dual_terms(pool, problem):
     """``sum_i s_i (<Delta_i, beta_i> - mu/2 |alpha_i|²)``: the dual without ``-1/2 |W|²``."""
     starts, classes, beta = pool
-    labels, scales, norms, costs, mode, rho, whole, mu, reals, integers = problem
+    labels, scales, norms, costs, mode, rho, family, mu, reals, integers = problem
     total = 0.0
     for i in range(starts.shape[0] - 1):
         weight, linear, square = 0.0, 0.0, 0.0
@@ -322,12 +324,12 @@ def dual_terms(pool, problem):
     return total
 
 
-@kernel()
+@njit_noalloc()
 def pool_square(rows, image, pool, problem):
     """``|W|² = sum_i s_i <alpha_i, scores_i>``."""
     starts, classes, beta = pool
-    labels, scales = problem[0], problem[1]
-    scores, named = problem[8][0], problem[9][0]
+    labels, scales, norms, costs, mode, rho, family, mu, reals, integers = problem
+    scores, named = reals[0], integers[0]
     total = 0.0
     for i in range(starts.shape[0] - 1):
         count = starts[i + 1] - starts[i]
@@ -344,7 +346,7 @@ def pool_square(rows, image, pool, problem):
     return total
 
 
-@kernel(fastmath=_FAST)
+@njit_noalloc(fastmath=_FAST)
 def corners(scores, first, problem, alpha):
     """Turn rows of scores into the vertices ``u_i = (1'beta) e_y - beta`` that they point to.
 

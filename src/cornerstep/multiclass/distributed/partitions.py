@@ -263,7 +263,7 @@ class Partition:
         starts, classes, beta = self.pool = with_entering(self.held(problem), entering)
         self._after = beta.copy()
         pool = starts, classes, self._after
-        record = (problem.labels, sigma * problem.scales, *problem.record[2:])
+        record = problem.record_with(sigma * problem.scales)
         start = image if current is None else current
         weights = start.copy()
         blocks = Order("permuted", problem.examples.n, np.random.default_rng(seed))

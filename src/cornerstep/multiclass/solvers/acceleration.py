@@ -106,8 +106,7 @@ class Acceleration:
 
     def record(self, problem: MulticlassProblem) -> tuple[Any, ...]:
         """The problem as sweeps take it, with its scales divided by ``1 + pull``."""
-        labels, scales, *rest = problem.record
-        return labels, scales / (1.0 + self.pull), *rest
+        return problem.record_with(problem.scales / (1.0 + self.pull))
 
     def advance(self, weights: FloatArray, dual: float) -> None:
         """Set out for the next step, after one that led to these weights and to this D."""

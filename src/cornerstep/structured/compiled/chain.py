@@ -17,14 +17,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from cornerstep.core.compiling import allocating, allocating_inside
+from cornerstep.core.compiling import njit_alloc, njit_alloc_inner
 
 # Sums may be reordered (vectorised); NaN and infinity keep their meaning.
 _FAST = {"reassoc", "contract", "nsz", "arcp"}
 _SMALL = 1e-200  # sums below it have lost digits
 
 
-@allocating_inside()
+@njit_alloc_inner()
 def offsets(shape):
     """Where start, end and T begin in the weights."""
     start = shape.n_features * shape.n_labels
@@ -32,7 +32,7 @@ def offsets(shape):
     return start, end, end + shape.n_labels * shape.biases
 
 
-@allocating_inside(fastmath=_FAST)
+@njit_alloc_inner(fastmath=_FAST)
 def node_scores(chains, w, scale, i, theta):
     """``theta[t, a] = scale (W'x_t)_a``, with start and end added to the first and last node."""
     ptr, indptr, indices, values = chains.ptr, chains.indptr, chains.indices, chains.values
@@ -57,7 +57,7 @@ def node_scores(chains, w, scale, i, theta):
     return length
 
 
-@allocating_inside(fastmath=_FAST)
+@njit_alloc_inner(fastmath=_FAST)
 def viterbi(theta, length, links, has_links, labels):
     """The labeling of largest score ``sum_t theta[t, y_t] + links[y_t, y_t+1]``; its score.
 
@@ -104,7 +104,7 @@ def viterbi(theta, length, links, has_links, labels):
     return total
 
 
-@allocating_inside()
+@njit_alloc_inner()
 def score(theta, length, links, has_links, labels):
     """``sum_t theta[t, y_t] + links[y_t, y_t+1]``."""
     total = theta[0, labels[0]]
@@ -115,7 +115,7 @@ def score(theta, length, links, has_links, labels):
     return total
 
 
-@allocating_inside()
+@njit_alloc_inner()
 def links_in(shape, w):
     """T, where there is one, as a view of w."""
     if not shape.transitions:
@@ -123,7 +123,7 @@ def links_in(shape, w):
     return w[offsets(shape)[2] :].reshape((shape.n_labels, shape.n_labels))
 
 
-@allocating_inside()
+@njit_alloc_inner()
 def links_of(chains, w, scale):
     """``scale T`` as a matrix; zeros if there are no transitions."""
     n_labels = chains.shape.n_labels
@@ -136,7 +136,7 @@ def links_of(chains, w, scale):
     return out
 
 
-@allocating_inside()
+@njit_alloc_inner()
 def longest(ptr):
     """The largest number of nodes of a chain."""
     most = 0
@@ -145,7 +145,7 @@ def longest(ptr):
     return most
 
 
-@allocating(nogil=True)
+@njit_alloc(nogil=True)
 def decode(chains, w, first, last, augment, labels, values):
     """The best labelings of chains ``first`` to ``last - 1`` at w, with the costs if ``augment``.
 
@@ -165,7 +165,7 @@ def decode(chains, w, first, last, augment, labels, values):
         values[i] = best - base
 
 
-@allocating(nogil=True)
+@njit_alloc(nogil=True)
 def all_scores(chains, w, out):
     """The scores of all nodes, one row each."""
     ptr = chains.ptr
@@ -173,7 +173,7 @@ def all_scores(chains, w, out):
         node_scores(chains, w, 1.0, i, out[ptr[i] : ptr[i + 1]])
 
 
-@allocating_inside()
+@njit_alloc_inner()
 def add_costs(theta, length, here, costs, scale):
     """Add ``scale`` times the cost of a wrong label to all labels but the true one."""
     n_labels = theta.shape[1]
@@ -183,7 +183,7 @@ def add_costs(theta, length, here, costs, scale):
         theta[t, here[t]] -= scale * costs[t]
 
 
-@allocating_inside()
+@njit_alloc_inner()
 def scatter(chains, i, labels, amount, w):
     """``w += amount * phi(x_i, labels)``."""
     ptr, indptr, indices, values = chains.ptr, chains.indptr, chains.indices, chains.values
@@ -201,7 +201,7 @@ def scatter(chains, i, labels, amount, w):
         w[end + labels[length - 1]] += amount
 
 
-@allocating(nogil=True)
+@njit_alloc(nogil=True)
 def scatter_all(chains, labels, w):
     """``w += sum_i weight_i (phi(x_i, y_i) - phi(x_i, labels_i))``; that sum of their losses."""
     ptr, truth, costs = chains.ptr, chains.truth, chains.costs
@@ -217,7 +217,7 @@ def scatter_all(chains, labels, w):
     return total
 
 
-@allocating_inside()
+@njit_alloc_inner()
 def loss(here, labels, costs):
     """``sum of costs[t] where labels[t] is wrong``."""
     total = 0.0
@@ -227,7 +227,7 @@ def loss(here, labels, costs):
     return total
 
 
-@allocating_inside()
+@njit_alloc_inner()
 def same(one, other):
     """Whether two labelings are equal."""
     for t in range(one.shape[0]):  # noqa: SIM110 - compiled
@@ -236,7 +236,7 @@ def same(one, other):
     return True
 
 
-@allocating(nogil=True)
+@njit_alloc(nogil=True)
 def subgradient_sweep(order, chains, lam, total, late, numbers):
     """``total += c_i psi_i(y*)`` at ``w = total / (lam t)``, for the chains in order.
 
@@ -267,7 +267,7 @@ def subgradient_sweep(order, chains, lam, total, late, numbers):
             scatter(chains, i, chosen, -c * t, late)
 
 
-@allocating(nogil=True)
+@njit_alloc(nogil=True)
 def sum_product(chains, w, scale, temperature, first, last, marginals, pairs, expected):
     """Marginals of ``p(y) ~ exp(scale w'phi(x_i, y) + temperature L_i(y))``, by forward-backward.
 
@@ -305,7 +305,7 @@ def sum_product(chains, w, scale, temperature, first, last, marginals, pairs, ex
         expected[i] = lost
 
 
-@allocating_inside(fastmath=_FAST)
+@njit_alloc_inner(fastmath=_FAST)
 def scaled_forward_backward(theta, length, factors, alpha, beta, weights, marginals, pairs):
     """The same as :func:`forward_backward` on numbers scaled to sum 1 at every node.
 
@@ -366,7 +366,7 @@ def scaled_forward_backward(theta, length, factors, alpha, beta, weights, margin
     return True
 
 
-@allocating_inside()
+@njit_alloc_inner()
 def forward_backward(theta, length, links, alpha, beta, marginals, pairs):
     """Node marginals and summed pair marginals, with logarithms throughout."""
     n_labels = theta.shape[1]
@@ -422,7 +422,7 @@ def forward_backward(theta, length, links, alpha, beta, marginals, pairs):
                 pairs[a, b] += p * column[b] / total
 
 
-@allocating(nogil=True)
+@njit_alloc(nogil=True)
 def scatter_marginals(chains, marginals, pairs, w):
     """``w += sum_i weight_i (phi(x_i, y_i) - E phi(x_i, y))`` for marginals of all chains."""
     ptr, indptr, indices, values = chains.ptr, chains.indptr, chains.indices, chains.values

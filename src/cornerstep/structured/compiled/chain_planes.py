@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from cornerstep.core.compiling import allocating, allocating_inside
+from cornerstep.core.compiling import njit_alloc, njit_alloc_inner
 from cornerstep.structured.compiled.chain import same, scatter
 
 
-@allocating_inside()
+@njit_alloc_inner()
 def plane(planes, ptr, i, k):
     """The labels of plane k of block i."""
     length = ptr[i + 1] - ptr[i]
@@ -19,14 +19,14 @@ def plane(planes, ptr, i, k):
     return planes.labels[start : start + length]
 
 
-@allocating_inside()
+@njit_alloc_inner()
 def copy(labels, out):
     """``out[t] = labels[t]``; a loop, since it compiles in a fraction of the time of a slice."""
     for t in range(labels.shape[0]):
         out[t] = labels[t]
 
 
-@allocating_inside()
+@njit_alloc_inner()
 def norm(weights, i, count):
     """Make the weights of block i sum to 1."""
     total = 0.0
@@ -36,7 +36,7 @@ def norm(weights, i, count):
         weights[i, k] /= total
 
 
-@allocating(nogil=True)
+@njit_alloc(nogil=True)
 def rebuild(chains, planes, amount, w):
     """Norm the weights of every block to sum 1, then ``w += amount sum_ik c_i a_ik psi_i(y_k)``.
 
@@ -58,7 +58,7 @@ def rebuild(chains, planes, amount, w):
     return total
 
 
-@allocating_inside()
+@njit_alloc_inner()
 def place(planes, ptr, i, chosen):
     """Which plane of block i is ``chosen``; -1 if none."""
     for k in range(planes.counts[i]):
@@ -67,7 +67,7 @@ def place(planes, ptr, i, chosen):
     return -1
 
 
-@allocating_inside()
+@njit_alloc_inner()
 def put(planes, ptr, i, chosen, lost, keep):
     """A place for a new plane: of one of weight 0 once there are ``keep``, else at the end."""
     weights, counts = planes.weights, planes.counts
@@ -85,7 +85,7 @@ def put(planes, ptr, i, chosen, lost, keep):
     return slot
 
 
-@allocating_inside()
+@njit_alloc_inner()
 def gather(planes, ptr, i, has_links, mean):
     """Write the block to ``mean``; returns how many pairs it has."""
     nodes, pairs, touched = mean

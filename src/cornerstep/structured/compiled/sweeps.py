@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cornerstep.core.compiling import allocating, allocating_inside, once
+from cornerstep.core.compiling import njit_alloc, njit_alloc_inner, njit_inline
 from cornerstep.structured.compiled.chain import (
     add_costs,
     links_in,
@@ -36,7 +36,7 @@ FW, PAIRWISE, AWAY, AUTO = 0, 1, 2, 3
 _ALONE, _NEGLIGIBLE = BLOCK.alone, BLOCK.negligible  # constants to the compiler
 
 
-@allocating(nogil=True)
+@njit_alloc(nogil=True)
 def sweep(order, rule, remembered, keep, chains, lam, state, planes, gaps, buffer):
     """Visit the chains in ``order``; see :func:`visit`.
 
@@ -71,7 +71,7 @@ def sweep(order, rule, remembered, keep, chains, lam, state, planes, gaps, buffe
     return order.shape[0]
 
 
-@allocating_inside()
+@njit_alloc_inner()
 def full(weights, i):
     """Whether all planes of block i have weight."""
     for k in range(weights.shape[1]):  # noqa: SIM110 - compiled
@@ -80,7 +80,7 @@ def full(weights, i):
     return True
 
 
-@once()
+@njit_inline()
 def visit(i, rule, remembered, keep, chains, lam, state, planes, gaps, work, buffer):
     """The exact best step in block i along the direction of ``rule``.
 
@@ -136,7 +136,7 @@ def visit(i, rule, remembered, keep, chains, lam, state, planes, gaps, work, buf
     update_weights(chains, planes, i, kind, step, limit, best, worst, numbers)
 
 
-@allocating_inside()
+@njit_alloc_inner()
 def mean_slope(planes, i, length, theta, links, own, mean, n_pairs):
     """``sum_k a_k (L_k - w'psi_k)`` of block i from its marginals; ``own``: the truth's score."""
     nodes, pairs, touched = mean
@@ -152,7 +152,7 @@ def mean_slope(planes, i, length, theta, links, own, mean, n_pairs):
     return total
 
 
-@allocating_inside()
+@njit_alloc_inner()
 def rank(chains, planes, i, own, slopes):
     """Make scores ``w'phi_k`` slopes ``p_i (L_k - w'psi_k)``; their mean, the best and the worst.
 
@@ -172,7 +172,7 @@ def rank(chains, planes, i, own, slopes):
     return middle, best, worst
 
 
-@allocating_inside()
+@njit_alloc_inner()
 def choose(
     i, rule, chains, lam, top, middle, low, heavy, mean, n_pairs, chosen, leaving, route, buffer
 ):
@@ -211,7 +211,7 @@ def choose(
     return kind, step, limit, sizes
 
 
-@allocating_inside()
+@njit_alloc_inner()
 def build_direction(direction, chains, i, mean, n_pairs, chosen, leaving, route):
     """Write ``v - x``, ``v - u`` or ``x - u`` to ``route``: block x, answer v, worst plane u.
 
@@ -259,7 +259,7 @@ def build_direction(direction, chains, i, mean, n_pairs, chosen, leaving, route)
     return count, links
 
 
-@allocating_inside()
+@njit_alloc_inner()
 def fill(chains, i, route, sizes, buffer):
     """Add the direction to the buffer, which was all 0; returns ``|psi|²``."""
     ptr, indptr, indices, values = chains.ptr, chains.indptr, chains.indices, chains.values
@@ -286,7 +286,7 @@ def fill(chains, i, route, sizes, buffer):
     return max(square, 0.0)
 
 
-@allocating_inside()
+@njit_alloc_inner()
 def along_node(chains, i, t, a, buffer):
     """``<buffer, the joint feature of label a at node t>``."""
     ptr, indptr, indices, values = chains.ptr, chains.indptr, chains.indices, chains.values
@@ -303,7 +303,7 @@ def along_node(chains, i, t, a, buffer):
     return total
 
 
-@allocating_inside()
+@njit_alloc_inner()
 def along_planes(chains, planes, i, vector, dots, out):
     """``out[k] = <vector, phi_k>`` of the planes of block i, but for a constant that they share.
 
@@ -337,7 +337,7 @@ def along_planes(chains, planes, i, vector, dots, out):
         before = differ
 
 
-@allocating_inside()
+@njit_alloc_inner()
 def apply_direction(chains, i, amount, route, sizes, state, buffer):
     """``w += amount psi`` and ``v += amount late psi`` for the psi of the buffer; empty it."""
     ptr, indptr, indices = chains.ptr, chains.indptr, chains.indices
@@ -358,7 +358,7 @@ def apply_direction(chains, i, amount, route, sizes, state, buffer):
         _move(buffer, base + route.pairs[e], amount, late, w, v)
 
 
-@allocating_inside()
+@njit_alloc_inner()
 def _move(buffer, index, amount, late, w, v):
     change = amount * buffer[index]
     w[index] += change
@@ -366,7 +366,7 @@ def _move(buffer, index, amount, late, w, v):
     buffer[index] = 0.0
 
 
-@allocating_inside()
+@njit_alloc_inner()
 def clear(chains, i, route, sizes, buffer):
     """Empty the buffer."""
     ptr, indptr, indices = chains.ptr, chains.indptr, chains.indices
@@ -382,7 +382,7 @@ def clear(chains, i, route, sizes, buffer):
         buffer[base + route.pairs[e]] = 0.0
 
 
-@allocating_inside()
+@njit_alloc_inner()
 def update_weights(chains, planes, i, kind, step, limit, best, worst, numbers):
     """Carry a step over to the weights of block i and to l."""
     weights, losses, count = planes.weights, planes.losses, planes.counts[i]
