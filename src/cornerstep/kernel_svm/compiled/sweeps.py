@@ -14,14 +14,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from cornerstep.core.compiling import njit
+from cornerstep.core.compiling import njit_alloc, njit_alloc_inner, njit_noalloc
 
 _TILE = 4096  # entries of a product accumulated at a time: they stay in the first cache
 _FLAT = 1e-12  # a curvature below this share of the diagonal counts as none
 _TINY = 1e-300  # of two examples whose kernel entries are all 0
 
 
-@njit(nogil=True)
+@njit_noalloc(nogil=True)
 def gather(store, slots, columns, out):
     """``out[a, b] = store[slots[a], columns[b]]`` where ``slots[a] >= 0``."""
     for a in range(slots.size):
@@ -32,7 +32,7 @@ def gather(store, slots, columns, out):
             out[a, b] = row[columns[b]]
 
 
-@njit(nogil=True)
+@njit_alloc(nogil=True)
 def accumulate(store, slots, values, out):
     """``out += sum_a values[a] store[slots[a]]``, summed tile by tile."""
     part = np.empty(_TILE)
@@ -48,7 +48,7 @@ def accumulate(store, slots, values, out):
             out[start + k] += part[k]
 
 
-@njit(nogil=True)
+@njit_noalloc(nogil=True)
 def accumulate_exactly(store, slots, values, out, lost):
     """``out + lost += sum_a values[a] store[slots[a]]``: ``lost`` collects what sums round off.
 
@@ -68,7 +68,7 @@ def accumulate_exactly(store, slots, values, out, lost):
                 part[k] = total
 
 
-@njit(nogil=True)
+@njit_noalloc(nogil=True)
 def gap_terms(beta, gradient, lower, upper, errors, t):
     """``sum of max (h_i - t) (b_i - v_i)`` over ``lower_i <= v_i <= upper_i``, and the sum of b.
 
@@ -87,7 +87,7 @@ def gap_terms(beta, gradient, lower, upper, errors, t):
     return plain, worst, summed + lost
 
 
-@njit(nogil=True)
+@njit_alloc_inner(nogil=True)
 def of_rank(values, rank):
     """The entry of that rank, counted from 0, as ``np.partition`` finds it: in 1/20 of its code.
 
@@ -114,7 +114,7 @@ def of_rank(values, rank):
     return values[rank]
 
 
-@njit(nogil=True)
+@njit_alloc(nogil=True)
 def working_set(beta, gradient, lower, upper, slots, joined, split, share, known, fresh, room):
     """Coordinates to work on, in order, and the largest violation of optimality.
 
@@ -171,7 +171,7 @@ def working_set(beta, gradient, lower, upper, slots, joined, split, share, known
     return np.flatnonzero(chosen), largest
 
 
-@njit(nogil=True)
+@njit_alloc(nogil=True)
 def least_idle(beta, gradient, first, last, sign, most):
     """Up to ``most`` coordinates ``first <= k < last`` with b = 0 and the least ``sign * h``."""
     found, keys = np.empty(most, np.intp), np.empty(most)
@@ -189,7 +189,7 @@ def least_idle(beta, gradient, first, last, sign, most):
     return found[:count]
 
 
-@njit(nogil=True)
+@njit_alloc(nogil=True)
 def two_coordinate_descent(K, beta, gradient, lower, upper, split, tol, max_iter):
     """SMO with second-order selection on ``min 1/2 b'Kb + <p, b>, lower <= b <= upper``.
 
