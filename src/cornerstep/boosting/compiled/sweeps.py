@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cornerstep.boosting.compiled.lanes import LANES, largest_sums
-from cornerstep.core.compiling import njit
+from cornerstep.core.compiling import njit_alloc, njit_alloc_inner
 
 COARSE = 8  # bins between the thresholds of a root that are tried first
 
@@ -41,7 +41,7 @@ def cells_of(bins: npt.NDArray[Any], n_slots: int) -> npt.NDArray[Any]:
     return cells
 
 
-@njit(nogil=True)
+@njit_alloc(nogil=True)
 def histograms(bins, signed, n_slots):
     """``H[b, g]``: the sum of ``signed`` over the examples whose feature g is in bin b."""
     table = np.zeros((n_slots, bins.shape[1]), signed.dtype)
@@ -52,7 +52,7 @@ def histograms(bins, signed, n_slots):
     return table
 
 
-@njit(nogil=True)
+@njit_alloc_inner(nogil=True)
 def _best_split(column, n_bins):
     """Threshold of the best split of one feature's histogram, its two leaves, its value."""
     total = column.sum()
@@ -66,7 +66,7 @@ def _best_split(column, n_bins):
     return cut, 1.0 if left >= 0 else -1.0, 1.0 if total - left >= 0 else -1.0, best
 
 
-@njit(nogil=True)
+@njit_alloc(nogil=True)
 def best_stumps(bins, n_bins, signed):
     """The stump of largest edge for every feature.
 
@@ -80,7 +80,7 @@ def best_stumps(bins, n_bins, signed):
     return stumps_of(histograms(bins, signed, n_bins.max()), n_bins)
 
 
-@njit(nogil=True)
+@njit_alloc(nogil=True)
 def stumps_of(table, n_bins):
     """The stump of largest edge for every feature, from :func:`histograms`."""
     n_features = table.shape[1]
@@ -93,7 +93,7 @@ def stumps_of(table, n_bins):
     return edges, nodes, leaves
 
 
-@njit(nogil=True)
+@njit_alloc_inner(nogil=True)
 def _move(cells, order, signed, starts, at, to, left):
     """Let the left child have the root's bins up to ``to`` instead of those up to ``at``.
 
@@ -111,7 +111,7 @@ def _move(cells, order, signed, starts, at, to, left):
     return gained
 
 
-@njit(nogil=True)
+@njit_alloc_inner(nogil=True)
 def _best_splits(left, beyond, n_bins, total, values):
     """``values[0]``, ``values[1]``: half the best split of the left and the right child by feature.
 
@@ -133,7 +133,7 @@ def _best_splits(left, beyond, n_bins, total, values):
     return 2.0 * (best_left + best_right), of_left, of_right
 
 
-@njit(nogil=True)
+@njit_alloc(nogil=True)
 def balances(cells, n_bins, signed):
     """Half the sum of ``signed`` less that over the examples with a feature in bins 0 .. b."""
     table = np.zeros((-(-n_bins.size // LANES), n_bins.max(), LANES), signed.dtype)
@@ -145,7 +145,7 @@ def balances(cells, n_bins, signed):
     return table
 
 
-@njit(nogil=True)
+@njit_alloc_inner(nogil=True)
 def _balance(table):
     """Replace histograms by what is missing from half their sum after each bin."""
     for j in range(table.shape[0]):
@@ -158,7 +158,7 @@ def _balance(table):
                 table[j, b, lane] = half - table[j, b, lane]
 
 
-@njit(nogil=True)
+@njit_alloc(nogil=True)
 def try_roots(cells, order, starts, n_bins, signed, beyond, first, last, tried):
     """``tried[f, t]`` for some thresholds t of roots ``first .. last - 1``: the best tree's edge.
 
@@ -178,7 +178,7 @@ def try_roots(cells, order, starts, n_bins, signed, beyond, first, last, tried):
                 tried[f, t] = _best_splits(left, beyond, n_bins, total, values)[0]
 
 
-@njit(nogil=True)
+@njit_alloc_inner(nogil=True)
 def _most_promising(tried, mass, t0, t1):
     """The threshold strictly between two tried ones that could have the largest edge, and it."""
     best, where = -1.0, t0
@@ -192,7 +192,7 @@ def _most_promising(tried, mass, t0, t1):
     return where, best
 
 
-@njit(nogil=True)
+@njit_alloc_inner(nogil=True)
 def _write_tree(left, beyond, n_bins, f, cut, of_left, of_right, nodes, leaves):
     """Write the tree with this root and the best splits of its children by these features."""
     nodes[0, 0], nodes[0, 1] = f, cut
@@ -211,7 +211,7 @@ def _write_tree(left, beyond, n_bins, f, cut, of_left, of_right, nodes, leaves):
         )
 
 
-@njit(nogil=True)
+@njit_alloc(nogil=True)
 def best_trees(cells, order, starts, n_bins, signed, beyond, first, last, tried, record):
     """A depth-2 tree of large edge for every root feature in ``first .. last - 1``.
 
@@ -265,7 +265,7 @@ def best_trees(cells, order, starts, n_bins, signed, beyond, first, last, tried,
     return edges, nodes, leaves
 
 
-@njit(nogil=True)
+@njit_alloc(nogil=True)
 def propose_trees(
     cells, order, starts, n_bins, signed, beyond, first, last, n_tried, start, n_parts
 ):
@@ -304,7 +304,7 @@ def propose_trees(
     return nodes[:n_trees]
 
 
-@njit(nogil=True)
+@njit_alloc(nogil=True)
 def finish_trees(columns, n_bins, signed, nodes, leaves):
     """Set the children's thresholds in ``nodes`` and the ``leaves`` to the best; answer the edges.
 
@@ -330,7 +330,7 @@ def finish_trees(columns, n_bins, signed, nodes, leaves):
     return edges
 
 
-@njit(nogil=True)
+@njit_alloc(nogil=True)
 def histograms_of_roots(bins, signed, n_slots):
     """``H[f, t, b, g]``: the sum of ``signed`` over examples with f in bin t and g in bin b."""
     n_features = bins.shape[1]
@@ -344,7 +344,7 @@ def histograms_of_roots(bins, signed, n_slots):
     return table
 
 
-@njit(nogil=True)
+@njit_alloc(nogil=True)
 def trees_of(table, n_bins):
     """The depth-2 tree of largest edge for every root, from :func:`histograms_of_roots`.
 
@@ -378,7 +378,7 @@ def trees_of(table, n_bins):
     return edges, nodes, leaves
 
 
-@njit(nogil=True)
+@njit_alloc_inner(nogil=True)
 def _add_table(part, table):
     """Add histograms of shape (bins, features); returns their sum."""
     for b in range(part.shape[0]):

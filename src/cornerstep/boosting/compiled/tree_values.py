@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from cornerstep.core.compiling import njit
+from cornerstep.core.compiling import njit_alloc
 
 
-@njit(nogil=True)
+@njit_alloc(nogil=True)
 def evaluate(columns, features, thresholds, leaves, out):
     """``out[k, i]``: the leaf of tree k that example i falls into; ``x <= threshold`` goes left.
 
@@ -31,7 +31,7 @@ def evaluate(columns, features, thresholds, leaves, out):
             out[k, i] = leaves[k, v - n_nodes]
 
 
-@njit(nogil=True)
+@njit_alloc(nogil=True)
 def leaf_sums(columns, features, thresholds, signed):
     """``S[k, leaf]``: the sum of ``signed`` over the examples in a leaf of tree k."""
     n_nodes = features.shape[1]
