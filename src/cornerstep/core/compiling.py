@@ -17,9 +17,24 @@ from functools import partial
 from typing import Any
 
 import numba
+from numba.core import event
 from numba.core.options import DefaultOptions
 
+from cornerstep.core import clock
 from cornerstep.core.compile_cache import enable_cache
+
+
+class _Watch(event.Listener):
+    """Lets the clock stand still while the compiler works."""
+
+    def on_start(self, event: Any) -> None:
+        clock.stop_for_compilation()
+
+    def on_end(self, event: Any) -> None:
+        clock.go_on()
+
+
+event.register("numba:compile", _Watch())
 
 # Not a documented option of the compiler: without it the kernels are right, but slower.
 _UNCOUNTED: dict[str, Any] = {"_nrt": False} if hasattr(DefaultOptions, "_nrt") else {}
