@@ -11,6 +11,7 @@ from cornerstep.domains.base import Domain
 from cornerstep.domains.birkhoff import Birkhoff
 from cornerstep.domains.box import Box
 from cornerstep.domains.checks import check_domain
+from cornerstep.domains.facial import facial_constant, facial_distance
 from cornerstep.domains.hull import ConvexHull
 from cornerstep.domains.polytope import Polytope
 from cornerstep.domains.product import Product
@@ -30,4 +31,6 @@ __all__ = [
     "Product",
     "Simplex",
     "check_domain",
+    "facial_constant",
+    "facial_distance",
 ]

@@ -36,7 +36,7 @@ ORACLES = {
     "project_entropy": "an entropic projection: project_entropy(log_weights)",
     "diameter": "a diameter",
     "facial_constant": "the facial constant H_s: facial_constant(s)",
-    "grid": "vertices with entries in {0, grid}",
+    "grid": "vertices with entries 0 and grid alone (a total that is a multiple of the cap)",
 }
 
 

@@ -21,6 +21,7 @@ from cornerstep.learning.kernel_blocks import (
     centre,
     centred,
 )
+from cornerstep.learning.kernel_functions import Kernel as KernelFunction
 
 
 class KernelParameters(NamedTuple):
@@ -61,6 +62,15 @@ def nu_value(nu: float | None, K: float | None, C: float | None) -> float | None
     return 0.5 if nu is None and K is None and C is None else nu
 
 
+def kernel_shift(kernel: KernelParameters, X: Any) -> float:
+    """What must be added to the diagonal of the matrix of X, or an error if that is no rule.
+
+    Kernels that no theorem makes positive semidefinite are computed whole to find it out.
+    """
+    values = KernelFunction(*kernel)
+    return 0.0 if values.is_positive else values.training_matrix(X)[1]
+
+
 def pose(
     X: Any,
     labels: IntArray,
@@ -70,6 +80,7 @@ def pose(
     size: dict[str, float | None],
     limit: int,
     threads: int | None = None,
+    shift: float = 0.0,
 ) -> Pair:
     """The problem of two classes.
 
@@ -86,6 +97,8 @@ def pose(
         Bytes that kept columns may take.
     threads : int, optional
         That share large blocks of the kernel matrix; None for as many as BLAS may use.
+    shift : float
+        What the diagonal of the kernel matrix lacks to be positive semidefinite.
     """
     first, second = classes
     positive, negative = (np.flatnonzero((labels == c) & (weights > 0)) for c in classes)
@@ -100,6 +113,8 @@ def pose(
     values, middle = _kernel(X, examples, kernel)
     if threads is not None and isinstance(values, InnerProductKernel):
         values.threads = threads
+    if shift and isinstance(values, InnerProductKernel):
+        values = values.shifted(shift)
     problem = ReducedHullProblem(KernelColumns(values, limit), signs, caps, K=K, C=size["C"])
     return Pair(first, second, examples, problem, middle)
 

@@ -37,9 +37,12 @@ class Settings(shared.Settings):
     ----------
     interrupted : function, optional
         Whether to end, from a caller that handles Ctrl-C itself.
+    cardinality : int, optional
+        Of the fixed schedules.
     """
 
     interrupted: Callable[[], bool] | None = None
+    cardinality: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +77,7 @@ def train(problem: ReducedHullProblem, settings: Settings) -> Training:
     with one_blas_thread():
         solver: WorkingSetDescent | KernelWalk
         if settings.solver != "auto":
-            solver = walk(problem, settings.solver, start)
+            solver = walk(problem, settings.solver, start, settings.cardinality)
         else:
             if start is None:
                 start, stopped = starting_point(
