@@ -163,7 +163,7 @@ def test_schedules_of_kernel_machines(name, cardinality, seed):
     signs = np.repeat([1.0, -1.0], 5)
     distances = ((X[:, None] - X) ** 2).sum(axis=2)
     Q = np.outer(signs, signs) * np.exp(-0.3 * distances)
-    domain = Product([CappedSimplex(5, K), CappedSimplex(5, K)])
+    domain: Any = Product([CappedSimplex(5, K), CappedSimplex(5, K)])
     ends = np.linalg.eigvalsh(Q)[[0, -1]]
     facial = domain.facial_constant(cardinality or 10)
     corners = [v for v in product((0.0, 1.0), repeat=5) if sum(v) == K]

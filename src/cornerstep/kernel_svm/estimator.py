@@ -124,7 +124,7 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, CertifiedEstimator):
     trace_ : Trace
         Of the pair with the largest gap; with the number of kernel evaluations so far as a column.
     n_kernel_evaluations_ : int
-        Entries of the kernel matrix computed in training, all pairs together.
+        Entries of the kernel matrix computed in training, all pairs and the check together.
     kernel_shift_ : float
         What was added to the diagonal of the kernel matrix of the training examples: 0, or, where
         the kernel 'sigmoid' is not positive semidefinite, what it lacks.
@@ -267,9 +267,10 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, CertifiedEstimator):
         weights = example_weights(X, labels, self.classes_, sample_weight, self.class_weight)
         self._check_feasible(labels, weights)
         self._kernel_fit = self._kernel_parameters(X)
-        self.kernel_shift_ = kernel_shift(self._kernel_fit, X)
+        self.kernel_shift_, entries = kernel_shift(self._kernel_fit, X)
         trained = self._train(X, labels, weights)
         self._read_off(X, labels, trained)
+        self.n_kernel_evaluations_ += entries
         return sum(not each.is_trained for each in trained)
 
     def _accept_sparse(self) -> str | bool:

@@ -62,13 +62,17 @@ def nu_value(nu: float | None, K: float | None, C: float | None) -> float | None
     return 0.5 if nu is None and K is None and C is None else nu
 
 
-def kernel_shift(kernel: KernelParameters, X: Any) -> float:
-    """What must be added to the diagonal of the matrix of X, or an error if that is no rule.
+def kernel_shift(kernel: KernelParameters, X: Any) -> tuple[float, int]:
+    """What is added to the diagonal of the matrix of X, and how many entries that has taken.
 
-    Kernels that no theorem makes positive semidefinite are computed whole to find it out.
+    Kernels that no theorem makes positive semidefinite are computed whole to find it out; an error
+    says which are refused.
     """
     values = KernelFunction(*kernel)
-    return 0.0 if values.is_positive else values.training_matrix(X)[1]
+    if values.is_positive:
+        return 0.0, 0
+    shift = values.training_matrix(X)[1]
+    return shift, 0 if kernel.name == "precomputed" else X.shape[0] ** 2
 
 
 def pose(

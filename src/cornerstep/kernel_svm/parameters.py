@@ -39,7 +39,7 @@ def check_parameters(model: Any) -> None:
     if model.solver not in SOLVERS:
         raise ValueError(f"solver must be one of {', '.join(SOLVERS)}, got {model.solver!r}")
     s = model.cardinality
-    if s is not None and not (isinstance(s, Integral) and s >= 1):
+    if s is not None and not (isinstance(s, Integral) and float(s) >= 1):
         raise ValueError(f"cardinality must be None or an integer >= 1, got {s!r}")
     if s is not None and not model.solver.endswith("-schedule"):
         raise ValueError(

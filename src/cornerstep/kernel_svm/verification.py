@@ -107,7 +107,7 @@ def _check_shift(kernel: KernelParameters, X: Any, shift: float, problems: list[
     """The kernel matrix must be positive semidefinite, after what was added to its diagonal."""
     try:
         with warnings.catch_warnings(action="ignore"):  # what a sigmoid lacks is what is compared
-            lack = kernel_shift(kernel, X)
+            lack, _ = kernel_shift(kernel, X)
     except ValueError as indefinite:
         problems.append(str(indefinite))
         return
