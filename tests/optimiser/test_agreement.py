@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 
 from cornerstep import minimize
-from cornerstep.domains import Box, CappedSimplex, ConvexHull, L1Ball, Product, Simplex
+from cornerstep.domains import (
+    Box,
+    CappedSimplex,
+    ConvexHull,
+    L1Ball,
+    Polytope,
+    Product,
+    Simplex,
+)
 from cornerstep.objectives import LeastSquares, Quadratic, Smooth, check_objective
 
 METHODS = ("auto", "fw", "away", "pairwise", "blended-pairwise", "fully-corrective", "di-away")
@@ -165,3 +173,12 @@ def test_constants_that_are_wrong_are_named(options, message):
 def test_sizes_must_agree():
     with pytest.raises(AssertionError, match="it is 5, that of the domain 4"):
         check_objective(LeastSquares(*residuals()), Simplex(4))
+
+
+def test_a_linear_program_may_take_tiny_entries_of_the_gradient_for_zero():
+    """Its tolerance is relative to the largest; that is no mistake of the oracle."""
+    square = Polytope(lower=np.zeros(2), upper=1.0)
+    for tiny in (1e-16, 1e-13):
+        tilted = Quadratic(np.zeros((2, 2)), [1.0, -tiny])
+        for x0 in ([0.0, 0.3], [0.0, 1.0], [0.5, 0.5]):
+            assert minimize(tilted, square, x0=x0).success

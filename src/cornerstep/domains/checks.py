@@ -105,7 +105,8 @@ def _check_least(gradients: FloatArray, vertices: FloatArray, seen: FloatArray) 
     for gradient, vertex in zip(gradients, vertices, strict=True):
         scores = seen @ gradient
         best = int(scores.argmin())
-        slack = _SLACK * float(np.abs(gradient) @ (np.abs(vertex) + np.abs(seen[best])))
+        largest = float(np.abs(gradient).max(initial=0.0))
+        slack = _SLACK * largest * float((np.abs(vertex) + np.abs(seen[best])).sum())
         if scores[best] < gradient @ vertex - slack:
             _complain(
                 "lmo",

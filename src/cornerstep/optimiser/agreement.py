@@ -64,7 +64,9 @@ def check_convex(objective: Objective, one: Position, other: Position) -> None:
 def check_oracle(gradient: FloatArray, vertex: Vector, point: FloatArray) -> None:
     """Complain if a point of the domain is better than the vertex that its oracle has found."""
     least, reached = float(vertex @ gradient), float(gradient @ point)
-    terms = float(np.abs(gradient) @ (np.abs(dense(vertex)) + np.abs(point)))
+    # linear programs take entries of the gradient far below its largest for 0
+    largest = float(np.abs(gradient).max(initial=0.0))
+    terms = largest * float((np.abs(dense(vertex)) + np.abs(point)).sum())
     if least - reached > SLACK * terms:
         raise ValueError(
             "domain.lmo is probably wrong, or x0 outside the domain: the answer's product with a "
