@@ -1,5 +1,6 @@
 """What :func:`cornerstep.minimize` minimises."""
 
+from cornerstep.optimiser.objective_checks import check_objective
 from cornerstep.optimiser.objectives import (
     LeastSquares,
     Objective,
@@ -18,4 +19,5 @@ __all__ = [
     "Ray",
     "Smooth",
     "SymmetricOperator",
+    "check_objective",
 ]

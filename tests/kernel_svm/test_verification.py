@@ -291,6 +291,8 @@ def other(name, value, clf):
         return value[::-1]
     if name in ("support_", "n_support_"):
         return np.roll(value, 1) if np.ptp(value) else value + 1
+    if name == "kernel_shift_":
+        return value + 0.1
     if name in ("n_features_in_", "degree"):
         return value + 1
     if name == "coef0":

@@ -65,3 +65,35 @@ def block_coordinate(psi, losses, lam, order: Iterable[int]) -> Iterator[tuple]:
         part_losses[i] += step * (cost - part_losses[i])
         average = t / (t + 2) * average + 2 / (t + 2) * w
     yield w, average
+
+
+def cut_problem(seed, n=4, nodes=4, d=2):
+    """Rings with a chord and two labels: X, Y, and psi and losses as functions of (1, z, d).
+
+    ``phi = (sum_i x_i [y_i = a])_a, (sum_e f_e [y_a = a, y_b = b])_ab``; at a point of the
+    minimum-cut polytope the edge (a, b) has the marginal ``(z_a + z_b - d) / 2`` of two ones.
+    """
+    rng = np.random.default_rng(seed)
+    edges = np.array([*((k, (k + 1) % nodes) for k in range(nodes)), (0, 2)])
+    X, Y, psi, losses = [], [], [], []
+    for _ in range(n):
+        x, f = rng.standard_normal((nodes, d)), rng.random((len(edges), 1))
+        y = (x[:, 0] + 0.7 * rng.standard_normal(nodes) > 0).astype(int)
+
+        def phi(point, x=x, f=f):
+            z, differ = point[1 : nodes + 1], point[nodes + 1 :]
+            one, two = z[edges[:, 0]], z[edges[:, 1]]
+            both = (one + two - differ) / 2
+            pairs = [point[0] - one - two + both, two - both, one - both, both]
+            labels = np.stack([point[0] - z, z], axis=1)
+            return np.concatenate([(x.T @ labels).ravel(), *(f.T @ pair for pair in pairs)])
+
+        truth = np.concatenate([[1], y, y[edges[:, 0]] != y[edges[:, 1]]])
+        basis = np.eye(truth.size)
+        columns = np.stack([-phi(column) for column in basis], axis=1)
+        columns[:, 0] += phi(truth)
+        X.append((x, edges, f))
+        Y.append(y)
+        psi.append(columns)
+        losses.append(np.concatenate([[y.sum()], 1 - 2 * y, np.zeros(len(edges))]) / nodes)
+    return X, Y, psi, losses

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
-from itertools import islice
+from itertools import islice, product
 from typing import Any
 
 import numpy as np
 import pytest
 
-from cornerstep import minimize
+from cornerstep import ReducedHullSVC, minimize
 from cornerstep.core.vectors import dense
 from cornerstep.domains import Box, CappedSimplex, Product, Simplex
 from cornerstep.objectives import Quadratic
@@ -150,3 +150,34 @@ def test_block_coordinates(seed):
     assert set(order) == {0, 1, 2}
     kept = [seen[0]] + [seen[k + 1] for k in moved]
     require_equal(kept, published.block_coordinate(reference, blocks, order))
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("name", ["di-away-schedule", "di-pairwise-schedule"])
+@pytest.mark.parametrize("cardinality", [None, 2, 5])
+@pytest.mark.parametrize("seed", range(2))
+def test_schedules_of_kernel_machines(name, cardinality, seed):
+    """The same iterates on the reduced hulls of a kernel machine, with the s that it is given."""
+    rng = np.random.default_rng(seed)
+    X, y, K = rng.standard_normal((10, 4)), np.repeat([1, 0], 5), 2
+    signs = np.repeat([1.0, -1.0], 5)
+    distances = ((X[:, None] - X) ** 2).sum(axis=2)
+    Q = np.outer(signs, signs) * np.exp(-0.3 * distances)
+    domain: Any = Product([CappedSimplex(5, K), CappedSimplex(5, K)])
+    ends = np.linalg.eigvalsh(Q)[[0, -1]]
+    facial = domain.facial_constant(cardinality or 10)
+    corners = [v for v in product((0.0, 1.0), repeat=5) if sum(v) == K]
+    V = np.array([np.concatenate(pair) for pair in product(corners, repeat=2)])
+    weights = (dense(domain.start()) == V).all(axis=1).astype(float)
+    reference = published.Problem(Q, np.zeros(10), V, np.zeros(10), np.ones(10), weights)
+    away = name == "di-away-schedule"
+    form = published.away_schedule if away else published.pairwise_schedule
+    seen: list[Any] = []
+    ReducedHullSVC(
+        K=K, gamma=0.3, solver=name, cardinality=cardinality, tol=0.0, max_iter=STEPS,
+        callback=lambda iterate: seen.append(iterate.x.copy()),
+    ).fit(X, y)  # fmt: skip
+    literal = form(reference, ends[0], ends[1], domain.diameter, facial)
+    for ours, theirs in zip(seen, islice(literal, len(seen)), strict=False):
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-10)
+    assert len(seen) > 5

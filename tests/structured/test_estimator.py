@@ -10,8 +10,15 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 
-from cornerstep import MulticlassSVC, StructuredSVC, regularization_path
-from cornerstep.structured import ChainModel, MatchingModel, MulticlassModel, StructuredModel
+from cornerstep import MulticlassSVC, StructuredSVC, certify, load, regularization_path, save
+from cornerstep.structured import (
+    ChainModel,
+    GraphModel,
+    MatchingModel,
+    MulticlassModel,
+    MultilabelModel,
+    StructuredModel,
+)
 from cornerstep.structured.problem import ModelExamples
 from cornerstep.structured.solvers.chains import ChainExamples
 from cornerstep.structured.solvers.extragradient import ExtragradientSolver
@@ -20,11 +27,13 @@ from support.structured_problems import (
     PROBLEMS,
     Ranking,
     chains,
+    graphs,
     matchings,
     optimum,
     primal,
     rankings,
     rows,
+    tags,
 )
 
 SOLVERS = (*RULES, "fw", "subgradient")
@@ -267,6 +276,92 @@ def test_extragradient_says_what_it_cannot_do():
         StructuredSVC(ChainModel(), solver="extragradient", geometry="euclidean").fit(*chains())
 
 
+def attracting_graphs(seed=0):
+    X, Y = graphs(n=5, seed=seed, edge_features=2)
+    return [(x, edges, np.abs(features)) for x, edges, features in X], Y
+
+
+ATTRACTING = {
+    "graph": (GraphModel(attractive=True), *attracting_graphs()),
+    "full": (MultilabelModel("full", attractive=True), *tags(n=8)),
+    "tree": (MultilabelModel("tree", attractive=True), *tags(n=8)),
+    "none": (MultilabelModel(), *tags(n=8)),
+}
+
+
+@pytest.mark.parametrize("name", ATTRACTING)
+@pytest.mark.parametrize("radius", [None, 0.5])
+@pytest.mark.parametrize("fixed_step", [False, True])
+def test_extragradient_on_cuts_solves_the_problem_of_edges_that_attract(name, radius, fixed_step):
+    """The optimum over those weights, with all labelings listed, by another solver."""
+    import cvxpy as cp
+
+    model, X, Y = ATTRACTING[name]
+    lam = 0.3
+    clf = StructuredSVC(
+        model, lam=lam, solver="extragradient", geometry="euclidean", radius=radius,
+        fixed_step=fixed_step, atol=0.03, max_iter=50 if fixed_step else 600,
+    ).fit(X, Y)  # fmt: skip
+    fitted = clf.model_
+    w = cp.Variable(fitted.size)
+    hinges = []
+    for x, y in zip(X, Y, strict=True):
+        labelings = list(fitted.labelings(x))
+        phi = np.array([fitted.joint_feature(x, other) for other in labelings])
+        losses = np.array([fitted.loss(x, y, other) for other in labelings])
+        hinges.append(cp.max(losses + (phi - fitted.joint_feature(x, y)) @ w))
+    first = fitted.size - fitted.split(np.zeros(fitted.size))["edges"].size
+    V = [w[k : k + 4] for k in range(first, fitted.size, 4)]
+    rules = [v[0] + v[3] >= v[1] + v[2] for v in V]
+    goal = sum(hinges) / len(X)
+    if radius is None:
+        goal += lam / 2 * cp.sum_squares(w)
+    else:
+        rules.append(cp.norm(w) <= radius)
+    best = cp.Problem(cp.Minimize(goal), rules).solve(solver="CLARABEL")
+    assert clf.bound_ <= best + 1e-7
+    assert clf.objective_ >= best - 1e-7
+    assert fixed_step or clf.status_.value == "solved"
+    promised = clf.trace_["promised_gap"].astype(float)[1:]
+    gaps = clf.trace_["gap_average"].astype(float)[1:]
+    assert not fixed_step or (gaps <= promised * (1 + 1e-9)).all()
+    attraction = [v[0] + v[3] - v[1] - v[2] for v in clf.coef_[first:].reshape(-1, 4)]
+    assert min(attraction, default=0.0) >= -1e-12
+    assert set(fitted.inference_) <= {"independent", "tree", "min-cut"}
+    assert certify(clf, X, Y).holds
+
+
+def test_model_files_keep_that_edges_attract(tmp_path):
+    model, X, Y = ATTRACTING["full"]
+    clf = StructuredSVC(
+        model, lam=1.0, solver="extragradient", geometry="euclidean", atol=0.1
+    ).fit(X, Y)  # fmt: skip
+    save(clf, tmp_path / "model.cornerstep")
+    back = load(tmp_path / "model.cornerstep")
+    assert back.model_.attractive
+    assert certify(back, X, Y).holds
+    back.coef_ = back.coef_.copy()
+    back.model_.split(back.coef_)["edges"][:, 0, 0] -= 10.0
+    assert any("allows" in problem for problem in certify(back, X, Y).problems)
+
+
+def test_what_cannot_be_a_cut_is_refused_with_what_can():
+    X, Y = graphs(n_labels=3, edge_features=2)
+    soft: dict[str, Any] = {"solver": "extragradient", "geometry": "euclidean"}
+    with pytest.raises(ValueError, match=r"attractive=True.*not tight; solver='bcfw' takes any"):
+        StructuredSVC(GraphModel(), **soft).fit(X, Y)
+    with pytest.raises(ValueError, match=r"attractive=True.*not tight; solver='bcfw' takes any"):
+        StructuredSVC(MultilabelModel("full"), **soft).fit(*tags())
+    with pytest.raises(ValueError, match="attractive=True needs two labels, got 3"):
+        StructuredSVC(GraphModel(attractive=True), **soft).fit(X, Y)
+    with pytest.raises(ValueError, match="attractive=True needs edge features >= 0"):
+        StructuredSVC(GraphModel(attractive=True), **soft).fit(*graphs(edge_features=2))
+    with pytest.raises(ValueError, match="geometry must be 'euclidean' for graphs and tags"):
+        StructuredSVC(GraphModel(attractive=True), solver="extragradient").fit(*graphs())
+    with pytest.raises(ValueError, match="solver must be 'extragradient', got 'bcfw'"):
+        StructuredSVC(GraphModel(attractive=True)).fit(*graphs())
+
+
 def test_extragradient_does_not_debug_what_only_kernels_soften():
     with pytest.raises(ValueError, match="with debug=False, chains"):
         StructuredSVC(ChainModel(), solver="extragradient", debug=True).fit(*chains())
@@ -313,7 +408,7 @@ def test_matching_projections_are_optimal(seed):
     model = MatchingModel()
     z = cp.Variable((k, k), nonneg=True)
     rules = [cp.sum(z, axis=0) == 1, cp.sum(z, axis=1) == 1]
-    nearest, soft = model.project(scores), model.soften(scores)
+    nearest, soft = model.project(scores[:, :, None], scores), model.soften(scores)
     for point in (nearest, soft):
         np.testing.assert_allclose(point.sum(axis=0), 1, atol=1e-9)
         np.testing.assert_allclose(point.sum(axis=1), 1, atol=1e-9)

@@ -2,7 +2,6 @@
 
 import itertools
 import pickle
-import re
 import warnings
 
 import numpy as np
@@ -355,13 +354,15 @@ def test_numbers_at_the_ends_of_float64_are_refused_clearly_or_certified(
     X, Y = make(n=8)
     X = [(factor * x[0], x[1]) if isinstance(x, tuple) else factor * x for x in X]
     svm = StructuredSVC(model(), solver=solver, max_iter=3, random_state=0)
+    if model is GraphModel and solver == "extragradient":
+        svm.set_params(model=GraphModel(attractive=True), geometry="euclidean")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.simplefilter("ignore", ConvergenceWarning)
         try:
             svm.fit(X, Y)
         except ValueError as refusal:
-            if re.search("finite|soften", str(refusal)):
+            if "finite" in str(refusal):
                 return
             raise
         assert 0 <= svm.gap_ <= svm.objective_

@@ -140,10 +140,10 @@ def boosting() -> None:
 
 def structured() -> None:
     from cornerstep import StructuredSVC
-    from cornerstep.structured import ChainModel
+    from cornerstep.structured import ChainModel, GraphModel
     from cornerstep.structured.parameters import GEOMETRIES, SOLVERS
     from cornerstep.structured.solvers.chains import ChainExamples
-    from support.structured_problems import PROBLEMS, chains
+    from support.structured_problems import PROBLEMS, chains, graphs
 
     def fit(name: str, max_iter: int = 2, **options: Any) -> None:
         model, X, Y = PROBLEMS[name]
@@ -162,6 +162,9 @@ def structured() -> None:
     for name in ("independent", "matching"):
         for geometry in GEOMETRIES:
             fit(name, solver="extragradient", geometry=geometry)
+    cuts = GraphModel(attractive=True)
+    soft: dict[str, Any] = {"solver": "extragradient", "geometry": "euclidean"}
+    StructuredSVC(cuts, max_iter=2, **soft).fit(*graphs(n=2))
 
 
 if __name__ == "__main__":

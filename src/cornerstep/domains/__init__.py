@@ -2,7 +2,7 @@
 
 ``Simplex``, ``CappedSimplex``, ``Box``, ``BalancedBox``, ``L1Ball``, ``Birkhoff``, ``ConvexHull``,
 ``Polytope``, ``Ball``, ``NuclearNormBall`` and ``Product``.  :class:`Domain` says what one of your
-own needs.
+own needs, :func:`check_domain` tries it.
 """
 
 from cornerstep.domains.balanced import BalancedBox
@@ -10,6 +10,8 @@ from cornerstep.domains.balls import Ball, L1Ball, NuclearNormBall
 from cornerstep.domains.base import Domain
 from cornerstep.domains.birkhoff import Birkhoff
 from cornerstep.domains.box import Box
+from cornerstep.domains.checks import check_domain
+from cornerstep.domains.facial import facial_constant, facial_distance
 from cornerstep.domains.hull import ConvexHull
 from cornerstep.domains.polytope import Polytope
 from cornerstep.domains.product import Product
@@ -28,4 +30,7 @@ __all__ = [
     "Polytope",
     "Product",
     "Simplex",
+    "check_domain",
+    "facial_constant",
+    "facial_distance",
 ]

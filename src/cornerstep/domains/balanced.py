@@ -21,6 +21,7 @@ from cornerstep.domains.base import (
     sum_step,
     within_bounds,
 )
+from cornerstep.domains.facial import capped_constant
 from cornerstep.domains.selection import dearest, fill_smallest_first
 
 
@@ -129,5 +130,7 @@ class BalancedBox:
         return dearest(np.abs(gradient), self.cap, lost)
 
     def facial_constant(self, s: int) -> float | None:
-        """``s / cap²`` where all caps are equal, else unknown."""
-        return min(s, self.size) / self.grid / self.grid if self.grid is not None else None
+        """``s / cap²`` where all caps are equal, else by enumeration, or None if that is long."""
+        if self.grid is not None:
+            return min(s, self.size) / self.grid / self.grid
+        return capped_constant(self._caps, self.signs, 0.0, s, at_most=False)

@@ -19,7 +19,7 @@ import numpy as np
 
 from cornerstep.core.rounding import norm
 from cornerstep.core.types import FloatArray
-from cornerstep.core.vectors import Vector, dense
+from cornerstep.core.vectors import SparseVector, Vector, dense
 
 SNAP = 1e-14  # relative distance from a bound that counts as rounding
 TIGHT = 1e-12  # relative slack of a summed constraint that counts as rounding
@@ -36,7 +36,7 @@ ORACLES = {
     "project_entropy": "an entropic projection: project_entropy(log_weights)",
     "diameter": "a diameter",
     "facial_constant": "the facial constant H_s: facial_constant(s)",
-    "grid": "vertices with entries in {0, grid}",
+    "grid": "vertices with entries 0 and grid alone (a total that is a multiple of the cap)",
 }
 
 
@@ -73,6 +73,25 @@ class Domain(Protocol):
 
     def lmo(self, gradient: FloatArray) -> Vector:
         """A vertex that minimises ``<gradient, v>`` over P."""
+
+
+def vertex_of(domain: Any, gradient: FloatArray) -> Vector:
+    """What ``domain.lmo`` answers, if that is a vector."""
+    return as_vertex(domain.lmo(gradient), domain.size, "domain.lmo(gradient)")
+
+
+def as_vertex(answer: Any, size: int, name: str) -> Vector:
+    """An oracle's answer, or an error that says what it must be."""
+    if isinstance(answer, SparseVector):
+        if answer.size == size:
+            return answer
+    elif isinstance(answer, np.ndarray) and answer.shape == (size,) and answer.dtype.kind in "fiub":
+        return answer.astype(np.float64, copy=False)
+    shape = f" of shape {answer.shape}" if hasattr(answer, "shape") else ""
+    raise TypeError(
+        f"{name} must be an array of shape ({size},) or a SparseVector of that size, "
+        f"got {type(answer).__name__}{shape or f' of size {np.size(answer)}'}"
+    )
 
 
 def has_oracle(domain: Any, name: str) -> bool:

@@ -13,6 +13,7 @@ from cornerstep.core.rounding import sum_error
 from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.core.vectors import SparseVector, Vector
 from cornerstep.domains.base import INSIDE, SNAP
+from cornerstep.domains.facial import facets_of, facial_constant
 from cornerstep.domains.lp import InfeasibleError, LinearProgram, UnboundedError
 
 # A point whose largest possible weight in x is below this counts as outside the face of x.
@@ -82,6 +83,16 @@ class ConvexHull:
         squares = np.diag(gram)
         longest = np.sqrt(max(0.0, (squares[:, None] + squares - 2 * gram).max()))
         return self._unit * float(longest)
+
+    def facial_constant(self, s: int) -> float | None:
+        """``H_s`` of the facets, inside the space that the points span; None if too many."""
+        listed = self._facets
+        return None if listed is None else facial_constant(listed[1], listed[0], s)
+
+    @cached_property
+    def _facets(self) -> tuple[FloatArray, FloatArray] | None:
+        points = self._points.data.T
+        return facets_of(points.toarray() if sp.issparse(points) else points)
 
     def _in_face(self, x: FloatArray) -> IntArray:
         """Points that can carry weight in x: the largest support of any decomposition, by one LP.

@@ -24,6 +24,7 @@ from cornerstep.domains.base import (
     snap_to_bounds,
     sum_step,
 )
+from cornerstep.domains.facial import facial_constant, vertices_of
 from cornerstep.domains.lp import InfeasibleError, LinearProgram
 
 # Slack below which a row counts as tight.  Rows, unlike coordinates, cannot be set exactly: their
@@ -279,8 +280,24 @@ class Polytope:
         return bool(bounds and (np.concatenate([over, off]) <= slack).all())
 
     def facial_constant(self, s: int) -> float | None:
-        """``H_s = s`` if simplex-like, else unknown."""
-        return float(min(s, self.size)) if self.grid is not None else None
+        """``H_s = s`` if simplex-like, else of the rows and bounds as they are given.
+
+        None where vertices are too many to list.
+        """
+        if self.grid is not None:
+            return float(min(s, self.size))
+        listed = self._listed
+        return None if listed is None else facial_constant(*listed, s)
+
+    @cached_property
+    def _listed(self) -> tuple[FloatArray, FloatArray] | None:
+        """The rows of all inequalities, and the vertices."""
+        low, high = np.isfinite(self.lower), np.isfinite(self.upper)
+        eye = np.eye(self.size)
+        rows = np.vstack([self.A_ub.toarray(), eye[high], -eye[low]])
+        right = np.concatenate([self.b_ub, self.upper[high], -self.lower[low]])
+        vertices = vertices_of(rows, right, self.A_eq.toarray(), self.b_eq)
+        return None if vertices is None else (rows, vertices)
 
 
 def _units(matrix: Any, right: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:

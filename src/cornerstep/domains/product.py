@@ -10,7 +10,7 @@ import numpy as np
 from cornerstep.core.rounding import norm
 from cornerstep.core.types import FloatArray
 from cornerstep.core.vectors import Vector, concatenate, dense
-from cornerstep.domains.base import INSIDE, Domain, has_oracle, reach
+from cornerstep.domains.base import INSIDE, Domain, as_vertex, has_oracle, reach, vertex_of
 
 
 class Product:
@@ -162,4 +162,6 @@ class Product:
 
 def starting_vertex(domain: Any) -> Vector:
     """The vertex that ``domain`` starts from: its own choice, or its oracle's at zero."""
-    return domain.start() if has_oracle(domain, "start") else domain.lmo(np.zeros(domain.size))
+    if has_oracle(domain, "start"):
+        return as_vertex(domain.start(), domain.size, "domain.start()")
+    return vertex_of(domain, np.zeros(domain.size))

@@ -25,6 +25,7 @@ from cornerstep.domains.base import (
     sum_step,
     within_bounds,
 )
+from cornerstep.domains.facial import capped_constant
 from cornerstep.domains.selection import dearest, fill_smallest_first
 
 
@@ -317,9 +318,15 @@ class CappedSimplex:
         return breaks[[low, high]]
 
     def facial_constant(self, s: int) -> float | None:
-        """``s / cap²`` for the equality with whole caps, ``n + 3s - 3`` for Q_k, else unknown."""
+        """``s / cap²`` for the equality with whole caps, ``n + 3s - 3`` for Q_k.
+
+        Else by enumeration, or None where vertices are too many to list.
+        """
         s = min(s, self.size)
         if self.grid is not None:
             return s / self.grid / self.grid
         whole = self.total == int(self.total) and isinstance(self.cap, float) and self.cap == 1.0
-        return float(self.size + 3 * s - 3) if self.at_most and whole else None
+        if self.at_most and whole:
+            return float(self.size + 3 * s - 3)
+        caps = np.broadcast_to(np.asarray(self.cap), self.size)
+        return capped_constant(caps, np.ones(self.size), self.total, s, self.at_most)

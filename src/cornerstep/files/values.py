@@ -41,9 +41,10 @@ _MODELS: dict[str, tuple[str, ...]] = {
     "MulticlassModel": ("fit_intercept", "intercept_scaling", "labels_", "n_features_", "size"),
     "MultilabelModel": (
         "edges", "fit_intercept", "normalize", "n_labels_", "n_features_", "edges_", "size",
+        "attractive",
     ),
     "GraphModel": (
-        "normalize", "labels", "labels_", "n_features_", "n_edge_features_", "size",
+        "normalize", "labels", "labels_", "n_features_", "n_edge_features_", "size", "attractive",
     ),
     "MatchingModel": ("normalize", "size"),
 }  # fmt: skip

@@ -20,6 +20,7 @@ from cornerstep.core.threads import allowed_threads, n_workers
 from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.kernel_svm.pairs import (
     KernelParameters,
+    kernel_shift,
     one_against_one,
     pairs_of,
     pose,
@@ -59,8 +60,9 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, CertifiedEstimator):
     C : float, optional
         Solve the C-SVM instead: ``min 1/2 a'Qa - (1/C) 1'a`` over ``0 <= a <= 1, y'a = 0``.
     kernel : str or callable, default='rbf'
-        'linear', 'poly', 'rbf', 'sigmoid', 'precomputed', or a function of two arrays of rows.  It
-        must be positive semidefinite for the certificate to hold.
+        'linear', 'poly', 'rbf', 'sigmoid', 'precomputed', or a function of two arrays of rows.
+        Those that need not be positive semidefinite are tried on up to 1,000 training examples
+        ('sigmoid' on all, for what its diagonal lacks): the certificate holds if they are.
     gamma : {'scale', 'auto'} or float, default='scale'
     degree : int, default=3
     coef0 : float, default=0
@@ -68,6 +70,10 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, CertifiedEstimator):
     solver : str, default='auto'
         'auto' (working sets), or a decomposition-invariant method of the optimiser: 'di-away'
         (AFW-2), 'di-pairwise' (PFW-2), 'di-away-schedule' (AFW-1), 'di-pairwise-schedule' (PFW-1).
+        The schedules need an integer K (or C), equal weights and a positive definite kernel.
+    cardinality : int, optional
+        For the schedules: s, the number of vertices that an optimum is made of, which their steps
+        rest on; by default the number of examples, for which the theory always holds.
     tol, atol : float, default=1e-3 and 0
         Stop when ``gap_ <= max(atol, tol * |objective_|)``, or when half of the gap is
         rounding (the status is then 'precision limit').
@@ -119,7 +125,10 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, CertifiedEstimator):
     trace_ : Trace
         Of the pair with the largest gap; with the number of kernel evaluations so far as a column.
     n_kernel_evaluations_ : int
-        Entries of the kernel matrix computed in training, all pairs together.
+        Entries of the kernel matrix computed in training, all pairs and the check together.
+    kernel_shift_ : float
+        What was added to the diagonal of the kernel matrix of the training examples: 0, or, where
+        the kernel 'sigmoid' is not positive semidefinite, what it lacks.
     n_features_in_, feature_names_in_
 
     Notes
@@ -152,6 +161,7 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, CertifiedEstimator):
         degree: int = 3,
         coef0: float = 0.0,
         solver: str = "auto",
+        cardinality: int | None = None,
         tol: float = 1e-3,
         atol: float = 0.0,
         max_iter: int = -1,
@@ -172,6 +182,7 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, CertifiedEstimator):
         self.degree = degree
         self.coef0 = coef0
         self.solver = solver
+        self.cardinality = cardinality
         self.tol = tol
         self.atol = atol
         self.max_iter = max_iter
@@ -262,8 +273,10 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, CertifiedEstimator):
         weights = example_weights(X, labels, self.classes_, sample_weight, self.class_weight)
         self._check_feasible(labels, weights)
         self._kernel_fit = self._kernel_parameters(X)
+        self.kernel_shift_, entries = kernel_shift(self._kernel_fit, X)
         trained = self._train(X, labels, weights)
         self._read_off(X, labels, trained)
+        self.n_kernel_evaluations_ += entries
         return trained
 
     def _accept_sparse(self) -> str | bool:
@@ -310,7 +323,18 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, CertifiedEstimator):
         stopping = Stopping(float(self.atol), float(self.tol), max_iter, self.time_limit)
         pairs = pairs_of(self.classes_.size)
         posed = [
-            partial(pose, X, labels, weights, classes, self._kernel_fit, size, limit, threads)
+            partial(
+                pose,
+                X,
+                labels,
+                weights,
+                classes,
+                self._kernel_fit,
+                size,
+                limit,
+                threads,
+                self.kernel_shift_,
+            )
             for classes in pairs
         ]
         settings = [
@@ -322,6 +346,7 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, CertifiedEstimator):
                 verbose=self.verbose,
                 title=f"ReducedHullSVC, {self.solver}",
                 start=None if starts is None else starts[k],
+                cardinality=self.cardinality,
             )
             for k in range(len(pairs))
         ]

@@ -35,6 +35,8 @@ SCHEMA = Schema(
             for name in ("C", "nu", "K", "margin")
         },
         "machines_": Each(Proof(), "p"), "n_kernel_evaluations_": Integer(),
+        "kernel_shift_": Float(0),
     },
+    lambda estimator: ("feature_names_in_", "kernel_shift_"),  # earlier releases had no shift
     derive=derive_sizes,
 )  # fmt: skip

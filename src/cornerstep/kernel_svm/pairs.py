@@ -21,6 +21,9 @@ from cornerstep.learning.kernel_blocks import (
     centre,
     centred,
 )
+from cornerstep.learning.kernel_functions import Kernel as KernelFunction
+
+_EXAMINED = 1000  # examples whose kernel matrix is factorised: a fraction of a second
 
 
 class KernelParameters(NamedTuple):
@@ -63,6 +66,22 @@ def sizes_given(nu: float | None, K: float | None, C: float | None) -> dict[str,
     return given | {"C": 1.0} if none else given
 
 
+def kernel_shift(kernel: KernelParameters, X: Any) -> tuple[float, int]:
+    """What is added to the diagonal of the matrix of X, and how many entries that has taken.
+
+    Kernels that no theorem makes positive semidefinite are tried on up to ``_EXAMINED`` examples
+    (the sigmoid one on all, for what its diagonal lacks); an error says which are refused.
+    """
+    values = KernelFunction(*kernel)
+    if values.is_positive:
+        return 0.0, 0
+    if kernel.name != "sigmoid" and X.shape[0] > _EXAMINED:
+        some = np.linspace(0, X.shape[0] - 1, _EXAMINED).astype(np.intp)
+        X = X[np.ix_(some, some)] if kernel.name == "precomputed" else X[some]
+    shift = values.training_matrix(X)[1]
+    return shift, 0 if kernel.name == "precomputed" else X.shape[0] ** 2
+
+
 def pose(
     X: Any,
     labels: IntArray,
@@ -72,6 +91,7 @@ def pose(
     size: dict[str, float | None],
     limit: int,
     threads: int | None = None,
+    shift: float = 0.0,
 ) -> Pair:
     """The problem of two classes.
 
@@ -88,6 +108,8 @@ def pose(
         Bytes that kept columns may take.
     threads : int, optional
         That share large blocks of the kernel matrix; None for as many as BLAS may use.
+    shift : float
+        What the diagonal of the kernel matrix lacks to be positive semidefinite.
     """
     first, second = classes
     positive, negative = (np.flatnonzero((labels == c) & (weights > 0)) for c in classes)
@@ -102,6 +124,8 @@ def pose(
     values, middle = _kernel(X, examples, kernel)
     if threads is not None and isinstance(values, InnerProductKernel):
         values.threads = threads
+    if shift and isinstance(values, InnerProductKernel):
+        values = values.shifted(shift)
     problem = ReducedHullProblem(KernelColumns(values, limit), signs, caps, K=K, C=size["C"])
     return Pair(first, second, examples, problem, middle)
 

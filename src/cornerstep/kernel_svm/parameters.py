@@ -35,6 +35,14 @@ def check_parameters(model: Any) -> None:
         raise ValueError(f"coef0 must be a finite number, got {model.coef0!r}")
     if model.solver not in SOLVERS:
         raise ValueError(f"solver must be one of {', '.join(SOLVERS)}, got {model.solver!r}")
+    s = model.cardinality
+    if s is not None and not (isinstance(s, Integral) and float(s) >= 1):
+        raise ValueError(f"cardinality must be None or an integer >= 1, got {s!r}")
+    if s is not None and not model.solver.endswith("-schedule"):
+        raise ValueError(
+            "cardinality needs solver='di-away-schedule' or 'di-pairwise-schedule', "
+            f"got {model.solver!r}"
+        )
     if not callable(model.kernel) and model.kernel not in KERNELS:
         raise ValueError(
             f"kernel must be one of {', '.join(KERNELS)} or a function, got {model.kernel!r}"

@@ -36,9 +36,12 @@ class Settings(shared.Settings):
     ----------
     interrupted : function, optional
         Whether to end, from a caller that handles Ctrl-C itself.
+    cardinality : int, optional
+        Of the fixed schedules.
     """
 
     interrupted: Callable[[], bool] | None = None
+    cardinality: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +75,7 @@ def train(problem: ReducedHullProblem, settings: Settings) -> Training:
     stopped = False
     solver: WorkingSetDescent | KernelWalk
     if settings.solver != "auto":
-        solver = walk(problem, settings.solver, start)
+        solver = walk(problem, settings.solver, start, settings.cardinality)
     else:
         if start is None:
             start, stopped = starting_point(

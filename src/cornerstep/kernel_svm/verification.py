@@ -8,6 +8,7 @@ So do ``C_`` and ``intercept_``: intervals, as wide as rounding and the data lea
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.kernel_svm.pairs import (
     KernelParameters,
     Pair,
+    kernel_shift,
     one_against_one,
     pairs_of,
     pose,
@@ -30,6 +32,7 @@ from cornerstep.learning.kernel_functions import gamma_value
 from cornerstep.learning.verification import examples_of, require_rows
 
 _BLOCK = 2**21  # entries of a kernel matrix held at a time
+_SHIFTED = 1e-6  # by how much eigenvalues may be, relative
 _CLOSE = 1e-9  # by how much numbers that follow from a few operations may be off, relative
 
 
@@ -60,10 +63,12 @@ def recompute(
     ):
         nothing = np.full(len(machines), np.nan)
         return Recomputed(nothing, nothing, np.zeros(len(machines)), how)
+    shift = float(getattr(clf, "kernel_shift_", 0.0))
+    _check_shift(kernel, X, shift, problems)
     size = sizes_given(clf.nu, clf.K, clf.C)
     found = []
     for k, classes in enumerate(machines):
-        pair = pose(X, labels, weights, classes, kernel, size, 0)
+        pair = pose(X, labels, weights, classes, kernel, size, 0, shift=shift)
         numbers = (np.atleast_1d(getattr(clf, name))[k] for name in _NUMBERS)
         whole = np.zeros(labels.size)
         whole[clf.support_] = clf._machines[k]
@@ -97,6 +102,18 @@ def _kernel(clf: Any, X: Any, problems: list[str]) -> KernelParameters:
                 f"the parameter {name} is {said!r}, the model was trained with {trained!r}"
             )
     return fitted
+
+
+def _check_shift(kernel: KernelParameters, X: Any, shift: float, problems: list[str]) -> None:
+    """The kernel matrix must be positive semidefinite, after what was added to its diagonal."""
+    try:
+        with warnings.catch_warnings(action="ignore"):  # what a sigmoid lacks is what is compared
+            lack, _ = kernel_shift(kernel, X)
+    except ValueError as indefinite:
+        problems.append(str(indefinite))
+        return
+    if abs(shift - lack) > _SHIFTED * lack:
+        problems.append(f"kernel_shift_ is {shift:.9g}, but the kernel matrix lacks {lack:.9g}")
 
 
 def _has_classes(clf: Any, labels: IntArray, weights: FloatArray, problems: list[str]) -> bool:

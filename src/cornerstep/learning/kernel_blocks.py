@@ -98,6 +98,8 @@ class InnerProductKernel:
     gamma, degree, coef0 : float
     """
 
+    shift = 0.0  # what is added to the diagonal
+
     def __init__(
         self, X: Any, name: str, gamma: float = 1.0, degree: float = 3, coef0: float = 0.0
     ) -> None:
@@ -167,6 +169,12 @@ class InnerProductKernel:
         some._left = self._laid_out(self._left[examples])
         return some
 
+    def shifted(self, amount: float) -> InnerProductKernel:
+        """The same with ``amount`` added to the diagonal of the matrix."""
+        out = copy(self)
+        out.shift, out.sizes = amount, np.sqrt(self.sizes**2 + amount)
+        return out
+
     def _right(self, left: Any) -> Block:
         """Right factors of some examples, dense, from their left ones."""
         left = left.toarray() if sp.issparse(left) else left
@@ -208,7 +216,7 @@ class InnerProductKernel:
         else:
             for start in starts:
                 fill(start)
-        if self.name == "rbf":
+        if self.name == "rbf" or self.shift:
             self._set_diagonal(out, rows, second)
         return out
 
@@ -223,11 +231,12 @@ class InnerProductKernel:
             refine_dense(exponents, first, second, X, self.gamma, least)
 
     def _set_diagonal(self, out: Block, rows: IntArray, columns: IntArray) -> None:
-        """``k(x, x) = 1``, whatever the rounding of a product is."""
+        """``k(x, x) = 1`` of 'rbf', whatever the rounding of a product is; and the shift."""
         places = np.full(self.n, -1)
         places[columns] = np.arange(columns.size)
         found = np.flatnonzero(places[rows] >= 0)
-        out[found, places[rows[found]]] = 1.0
+        diagonal = found, places[rows[found]]
+        out[diagonal] = (1.0 if self.name == "rbf" else out[diagonal]) + self.shift
 
     def _transform(self, products: Block) -> None:
         """Kernel values from inner products, in place."""

@@ -73,7 +73,7 @@ class Kernel:
         """
         with np.errstate(over="ignore", invalid="ignore"):
             matrix = self(X, X)
-        if self._is_positive and np.isfinite(matrix).all():
+        if self.is_positive and np.isfinite(matrix).all():
             return matrix, 0.0
         n = X.shape[0]
         if matrix.shape != (n, n) or matrix.dtype.kind not in "iuf":
@@ -116,11 +116,11 @@ class Kernel:
         return matrix, 0.0
 
     @property
-    def _is_positive(self) -> bool:
+    def is_positive(self) -> bool:
         """Whether the kernel is positive semidefinite whatever the examples are."""
         if self.name == "poly":
             return isinstance(self.degree, Integral) and self.degree >= 0 and self.coef0 >= 0
-        return self.name == "rbf"
+        return self.name in ("rbf", "linear")
 
 
 def gamma_value(gamma: Any, X: Any) -> float:

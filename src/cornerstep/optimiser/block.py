@@ -23,7 +23,7 @@ import numpy as np
 
 from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.core.vectors import Direction, Vector, concatenate, dense
-from cornerstep.domains.base import ORACLES, has_oracle
+from cornerstep.domains.base import ORACLES, has_oracle, vertex_of
 from cornerstep.optimiser.loop import Look, Move, Solver
 from cornerstep.optimiser.objectives import Objective, Position
 from cornerstep.optimiser.order import ORDERS, Order
@@ -202,7 +202,7 @@ class Block(Method):
         block, domain = self.domain.blocks[i]
         gradient = position.gradient[block]
         self.oracle_calls += 1
-        vertex = domain.lmo(gradient)
+        vertex = vertex_of(domain, gradient)
         return gradient @ position.x[block] - float(vertex @ gradient), vertex
 
     def propose_in(self, position: Position, i: int) -> Proposal:

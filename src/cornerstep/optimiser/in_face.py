@@ -61,7 +61,7 @@ class InFacePairwise(Method):
         return Proposal(direction, max_step, gap, "pairwise")
 
 
-class _Schedule(Method):
+class Schedule(Method):
     """Common to the fixed schedules: the constants of the theory, and exact integrality.
 
     All iterates are integer multiples of ``grid / q`` with q an integer that the schedule knows, so
@@ -124,7 +124,7 @@ class _Schedule(Method):
             super().settle(x, blocked)
 
 
-class AwaySchedule(_Schedule, InFaceAway):
+class AwaySchedule(Schedule, InFaceAway):
     """AFW-1 on simplex-like polytopes: ``step = 1/q_t``, no line search.
 
     For ``t < n_0`` FW steps with ``q_t = t``; then the smallest s >= 0 with
@@ -170,7 +170,7 @@ class AwaySchedule(_Schedule, InFaceAway):
         return min(1 / self._q, proposal.max_step)
 
 
-class PairwiseSchedule(_Schedule, InFacePairwise):
+class PairwiseSchedule(Schedule, InFacePairwise):
     """PFW-1 on simplex-like polytopes: the largest power of 1/2 below
 
     ``gamma_t = sqrt(c1) (1 - c1)^((t-1)/2)``, with ``c1 = alpha / (16 beta H_s D²)``.

@@ -174,7 +174,6 @@ class FullyCorrective(_WithActiveSet):
         self, objective: Objective, domain: Any, start: Vector, rng: np.random.Generator
     ) -> None:
         super().begin(objective, domain, start, rng)
-        self.objective = objective
         self._rng = rng
 
     def propose(self, position: Position) -> Proposal:

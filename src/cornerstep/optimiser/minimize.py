@@ -12,6 +12,7 @@ from cornerstep.core.vectors import SparseVector, Vector, dense
 from cornerstep.domains.base import INSIDE, ORACLES, Domain, has_oracle
 from cornerstep.domains.product import starting_vertex
 from cornerstep.optimiser.active_set import ActiveSet
+from cornerstep.optimiser.agreement import check_ending
 from cornerstep.optimiser.block import Block
 from cornerstep.optimiser.in_face import AwaySchedule, InFaceAway, InFacePairwise, PairwiseSchedule
 from cornerstep.optimiser.loop import Callback, Stopping, run
@@ -24,7 +25,7 @@ from cornerstep.optimiser.methods import (
     RandomizedAway,
 )
 from cornerstep.optimiser.objectives import Objective
-from cornerstep.optimiser.result import Result
+from cornerstep.optimiser.result import Result, Status
 from cornerstep.optimiser.solver import Method
 from cornerstep.optimiser.steps import STEPS, StepRule
 
@@ -119,6 +120,8 @@ def minimize(
             rule.active_set = active_set
         solver = rule.solver(objective, step_rule, objective.at(dense(start)))
         outcome = run(solver, stopping, callback=callback, verbose=verbose, title=rule.name)
+        if outcome.status not in (Status.INTERRUPTED, Status.TIME_LIMIT):
+            check_ending(objective, domain, rule.walk.position)
     return Result(
         x=rule.walk.point,
         value=outcome.look.value,

@@ -115,6 +115,10 @@ class Trace:
 class Result:
     """A point with a certificate: ``value - gap <= min f <= value``.
 
+    It assumes that f is convex, that the gradient is its own and that the domain's oracle is exact
+    (or misses the minimum by what its ``lmo_error`` says).  A run that sees one of them refuted
+    raises a :class:`ValueError`; what it has not seen it cannot know.
+
     Attributes
     ----------
     x : array
@@ -162,6 +166,15 @@ class Result:
         """The status in a sentence."""
         return self.status.message
 
+    @property
+    def certificate(self) -> str:
+        """What is proven, and what that assumes, in a sentence."""
+        between = f"between {self.lower_bound:.9g} and {self.value:.9g}"
+        if self.dual is not None:
+            return f"The value of the game lies {between}, if the oracles are exact."
+        assumed = "f is convex, the gradient its own and the oracle exact"
+        return f"The minimum lies {between}, if {assumed}."
+
     def _repr_html_(self) -> str:
         return summary_html(
             f"{self.method}, {self.step} steps",
@@ -172,6 +185,7 @@ class Result:
                 "gap": f"{self.gap:.3g}",
                 "iterations": f"{self.n_iter:,}",
                 "seconds": f"{self.seconds:.3g}",
+                "certificate": self.certificate,
             },
         )
 

@@ -18,8 +18,9 @@ import numpy as np
 from cornerstep.core.rounding import EPSILON, TINY, gamma
 from cornerstep.core.types import FloatArray
 from cornerstep.core.vectors import Direction, Vector, dense
-from cornerstep.domains.base import has_oracle, reach
+from cornerstep.domains.base import as_vertex, has_oracle, reach, vertex_of
 from cornerstep.optimiser.active_set import ActiveSet
+from cornerstep.optimiser.agreement import SLACK, check_convex, check_oracle, check_step
 from cornerstep.optimiser.loop import Look, Move, Solver, claimed
 from cornerstep.optimiser.objectives import Objective, Position, Ray, errors_of
 from cornerstep.optimiser.steps import StepRule
@@ -56,6 +57,7 @@ class Method:
 
     n_blocks: int = 1
     active_set: ActiveSet | None = None
+    objective: Objective
     domain: Any
     oracle_calls: int
     walk: SteppingState  # the run's position
@@ -64,6 +66,7 @@ class Method:
         self, objective: Objective, domain: Any, start: Vector, rng: np.random.Generator
     ) -> None:
         """Start a run at ``start``: a vertex, sparse if the domain's are, or the user's point."""
+        self.objective = objective
         self.domain = domain
         self.oracle_calls = 0
 
@@ -79,12 +82,13 @@ class Method:
     def lmo(self, gradient: FloatArray) -> Vector:
         """The domain's oracle, counted."""
         self.oracle_calls += 1
-        return self.domain.lmo(gradient)
+        return vertex_of(self.domain, gradient)
 
     def away_lmo(self, gradient: FloatArray, x: FloatArray) -> Vector:
         """``argmax <gradient, v>`` over the vertices of the smallest face containing x, counted."""
         self.oracle_calls += 1
-        return self.domain.in_face_lmo(-gradient, x)
+        answer = self.domain.in_face_lmo(-gradient, x)
+        return as_vertex(answer, x.size, "domain.in_face_lmo(gradient, x)")
 
     def propose(self, position: Position) -> Proposal:
         """The next direction at ``position``."""
@@ -125,6 +129,7 @@ class Method:
         landed = ray.land(step, x)
         if not math.isfinite(landed.value + landed.inner):
             return position, Move(math.nan, proposal.kind)
+        check_step(self.objective, position, ray, step, landed)
         self.moved(proposal, step, blocked)
         drops = blocked and proposal.kind != "fw"
         return landed, Move(step, f"{proposal.kind}-drop" if drops else proposal.kind)
@@ -214,10 +219,28 @@ class SteppingState:
     def _look(self, gap: float, certified: bool = True) -> Look:
         """The look of a gap that was found by increments, with the rounding last known."""
         position, rounding = self.position, self._rounding
+        self._check_gap(gap)
         value, gap = position.value, claimed(gap) + rounding
+        if self._promise[0] - value > SLACK * abs(value):
+            self._check_promise(position.x)
         if certified and value - gap > self._promise[0]:
             self._promise = value - gap, position.x
         return Look(value, gap, certified, self._extra(), rounding)
+
+    def _check_gap(self, gap: float) -> None:
+        """Complain if x itself is better than what the oracle has found for its gradient."""
+        position = self.position
+        if gap < -SLACK * abs(position.inner):
+            vertex = vertex_of(self.method.domain, position.gradient)
+            check_oracle(position.gradient, vertex, position.x)
+
+    def _check_promise(self, x: FloatArray) -> None:
+        """Complain if x has a value below an earlier bound, and rounding is not the reason."""
+        there = self.objective.at(self._promise[1])
+        check_convex(self.objective, there, self.objective.at(x))
+        vertex = self.method.lmo(there.gradient)
+        check_oracle(there.gradient, vertex, x)
+        self._promise = -math.inf, x
 
     def _go_to(self, point: FloatArray) -> bool:
         """Compute the position at ``point`` from the data, and say whether it could stay there.
@@ -244,7 +267,9 @@ class SteppingState:
         """
         position, domain = self.position, self.method.domain
         value, gradient = position.value, position.gradient
-        gap = claimed(float(gradient @ (position.x - dense(vertex))))
+        gap = float(gradient @ (position.x - dense(vertex)))
+        self._check_gap(gap)
+        gap = claimed(gap)
         self._rounding = 0.0
         if self.proves:
             value_error, errors = errors_of(self.objective, position)

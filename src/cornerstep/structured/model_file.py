@@ -41,13 +41,14 @@ _MODELS: dict[str, tuple[dict[str, Spec], Callable[[Any], int]]] = {
     ),
     "MultilabelModel": (
         {"fit_intercept": Flag(), "normalize": Flag(), "n_labels_": Count("t"),
-         "n_features_": Count("d"), "edges_": Array(("i8",), "e", 2, below="t")},
+         "n_features_": Count("d"), "edges_": Array(("i8",), "e", 2, below="t"),
+         "attractive": Flag()},
         lambda model: model.n_labels_ * (model.n_features_ + bool(model.fit_intercept))
         + 4 * len(model.edges_),
     ),
     "GraphModel": (
         {"normalize": Flag(), "labels_": Labels(1), "n_features_": Count("d"),
-         "n_edge_features_": Count("q", 0)},
+         "n_edge_features_": Count("q", 0), "attractive": Flag()},
         lambda model: model.labels_.size * (
             model.n_features_ + model.labels_.size * model.n_edge_features_
         ),

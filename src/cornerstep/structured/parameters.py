@@ -48,5 +48,10 @@ def check_parameters(model: Any) -> None:
             "sampling must be 'permuted' for solver='subgradient', whose certificate needs "
             f"whole passes, got {model.sampling!r}"
         )
+    if model.model.constrained and model.solver != "extragradient":
+        raise ValueError(
+            f"{model.model!r} allows some weights only: solver must be 'extragradient', "
+            f"got {model.solver!r}"
+        )
     if model.radius is not None and model.solver != "extragradient":
         raise ValueError(f"radius needs solver='extragradient', got {model.solver!r}")

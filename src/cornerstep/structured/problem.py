@@ -122,6 +122,10 @@ class Examples:
         """The weighted mean of a number of each example."""
         return float((self.weights * values).sum() / self.total)
 
+    def admissible(self, w: FloatArray) -> FloatArray:
+        """The nearest weights that the model allows."""
+        return w
+
     def _wait(self) -> None:
         if self.interrupted():
             raise KeyboardInterrupt
@@ -162,6 +166,9 @@ class ModelExamples(Examples):
         self.outside = 0.0  # by how much the z's leave their polytopes
         self._largest = 0.0  # norm of the joint features seen
         self._pieces = Pieces(BLOCK.chunk)
+
+    def admissible(self, w: FloatArray) -> FloatArray:
+        return self.model.admissible(w)
 
     def terms(self, w: FloatArray) -> float:
         """What ``sum_k |phi_k w_k|`` is at most, of the labelings seen."""
@@ -340,9 +347,12 @@ class ModelExamples(Examples):
         """Complain if :meth:`prox` has nothing to ask the model."""
         if not hasattr(self.model, "part_scores"):
             raise ValueError(
-                "solver='extragradient' needs a model that can soften its decoding (matchings and, "
-                f"with debug=False, chains and multi-class), got {self.model!r}"
+                "solver='extragradient' needs a model that can soften its decoding (matchings, "
+                "graphs and tags whose edges attract and, with debug=False, chains and "
+                f"multi-class), got {self.model!r}"
             )
+        if hasattr(self.model, "require_soft"):
+            self.model.require_soft(geometry)
 
     def prox(
         self, geometry: str, stages: Sequence[tuple[FloatArray, float, float]]
@@ -366,9 +376,9 @@ class ModelExamples(Examples):
             if geometry == "entropic":
                 z = model.soften(np.sum(scores, axis=0))
             else:
-                z = model.soften(np.zeros_like(costs))  # the centre
+                z = model.centre(x)
                 for score in scores:
-                    z = model.project(z + score)
+                    z = model.project(x, z + score)
             if hasattr(model, "outside"):
                 self.outside = max(self.outside, model.outside(z))
             add(image, self.truth(i), self.weights[i])

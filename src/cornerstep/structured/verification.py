@@ -69,6 +69,8 @@ def recompute(
     posed: list[StructuredProblem] = []
     if clf.radius is not None and norm(w) > clf.radius * (1 + CLOSE):
         problems.append(f"coef_ has a norm above radius={clf.radius:g}")
+    if norm(w - model.admissible(w)) > CLOSE * norm(w):
+        problems.append(f"coef_ is not among the weights that {model!r} allows")
 
     def pose() -> StructuredProblem:
         posed.append(StructuredProblem(pose_examples(model, X, Y, weights, clf.n_jobs), lam))
@@ -120,7 +122,7 @@ def _bound(
         asked.settings(), solver="bcfw-auto", cache_passes=5, check_every=1, sampling="permuted",
         averaging=False, cache_size=50,
     )  # fmt: skip
-    runs = [(quick, _QUICK)] if clf.radius is None else []
+    runs = [(quick, _QUICK)] if clf.radius is None and not clf.model.constrained else []
     found = -np.inf
     for settings, max_iter in [*runs, (asked.settings(), _MAX_ITER)]:
         value, bound = _searched(pose(), settings, claimed, slack, max_iter)

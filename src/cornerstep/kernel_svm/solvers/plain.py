@@ -21,6 +21,7 @@ from cornerstep.domains.base import has_oracle
 from cornerstep.kernel_svm.problem import ReducedHullProblem
 from cornerstep.kernel_svm.solvers.stagnation import Stagnation
 from cornerstep.learning.kernel_blocks import UNIT
+from cornerstep.optimiser.in_face import Schedule
 from cornerstep.optimiser.loop import Look, Move
 from cornerstep.optimiser.minimize import METHODS
 from cornerstep.optimiser.solver import FrankWolfeSolver
@@ -37,12 +38,21 @@ class KernelWalk(FrankWolfeSolver):
         One of the decomposition-invariant methods.
     x : array of shape (n,)
         Where to start, in a.
+    cardinality : int, optional
+        Of a fixed schedule.
     """
 
-    def __init__(self, problem: ReducedHullProblem, method: str, x: FloatArray) -> None:
+    def __init__(
+        self,
+        problem: ReducedHullProblem,
+        method: str,
+        x: FloatArray,
+        cardinality: int | None = None,
+    ) -> None:
         self.problem = problem
         objective, rule = problem.objective(), METHODS[method]()
-        if rule.own_step:
+        if isinstance(rule, Schedule):
+            rule.cardinality = cardinality
             try:
                 ends = objective.strong_convexity, objective.lipschitz
             except np.linalg.LinAlgError:  # numbers of all sizes: nothing is known of the least
@@ -91,11 +101,16 @@ class KernelWalk(FrankWolfeSolver):
         return self.look()
 
 
-def walk(problem: ReducedHullProblem, method: str, start: FloatArray | None) -> KernelWalk:
+def walk(
+    problem: ReducedHullProblem,
+    method: str,
+    start: FloatArray | None,
+    cardinality: int | None = None,
+) -> KernelWalk:
     """A walk from signed variables; schedules start at a vertex, whatever is given."""
     own = METHODS[method].own_step
     x = dense(problem.domain.start()) if start is None or own else problem.signs * start
-    return KernelWalk(problem, method, x)
+    return KernelWalk(problem, method, x, cardinality)
 
 
 def _require_schedule(
@@ -104,8 +119,9 @@ def _require_schedule(
     """Complain where a fixed schedule has no theory."""
     if not has_oracle(problem.domain, "grid"):
         raise ValueError(
-            f"solver={method!r} needs examples of equal weights, and K a multiple of them: "
-            "take 'di-away' or 'di-pairwise'"
+            f"solver={method!r} needs vertices with entries 0 and 1: equal weights of the examples "
+            f"and an integer K (or C), got K = {problem.K}: give K=..., or take 'di-away' or "
+            "'di-pairwise'"
         )
     if not smallest > problem.n * UNIT * largest:
         raise ValueError(

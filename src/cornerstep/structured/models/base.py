@@ -34,11 +34,14 @@ class StructuredModel:
         Whether ``decode`` always finds the best labeling; ``debug=True`` then checks that it does.
     sequences : bool
         Whether a labeling is a sequence of labels out of ``labels_``.
+    constrained : bool
+        Whether :meth:`admissible` weights are not all; ``solver="extragradient"`` keeps to them.
     """
 
     size: int
     exact: bool = True
     sequences: bool = False
+    constrained: bool = False
     workers: str = "processes"
 
     def prepare(self, X: Any, Y: Any) -> None:
@@ -92,6 +95,10 @@ class StructuredModel:
     def decode_batch(self, X: Sequence[Any], w: FloatArray) -> list[Any]:
         """The answer for each x."""
         return [self.decode(x, w) for x in X]
+
+    def admissible(self, w: FloatArray) -> FloatArray:
+        """The nearest weights that the model allows, a closed convex cone; by default all are."""
+        return w
 
     def complete(self) -> None:
         """Make what decoding needs beside the attributes that a model file holds."""

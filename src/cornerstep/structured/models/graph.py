@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from cornerstep.core.types import FloatArray
-from cornerstep.structured.models.base import StructuredModel, shortened
+from cornerstep.structured.models.base import shortened
+from cornerstep.structured.models.cut import CutModel
 from cornerstep.structured.models.inference import Inference
 
 _ENUMERABLE = 5_000
@@ -26,7 +27,7 @@ class Graph(NamedTuple):
     weights: FloatArray
 
 
-class GraphModel(StructuredModel):
+class GraphModel(CutModel):
     """``sum_i <W[:, y_i], x_i> + sum_e <V[:, y_a, y_b], f_e>`` with the Hamming loss.
 
     An example x is a tuple ``(nodes, edges)``, ``(nodes, edges, edge_features)`` or
@@ -47,6 +48,10 @@ class GraphModel(StructuredModel):
         Whether the loss is divided by the sum of the node weights (which are 1 if not given).
     labels : sequence, optional
         All labels there are; by default those of the training data.
+    attractive : bool, default=False
+        Allow only weights whose edges attract, ``V[:, 0, 0] + V[:, 1, 1] >= V[:, 0, 1] +
+        V[:, 1, 0]``, so that every decoding is a minimum cut.  For two labels, edge features >= 0
+        and ``solver="extragradient"``, which solves the problem with this constraint.
 
     Attributes
     ----------
@@ -56,11 +61,15 @@ class GraphModel(StructuredModel):
         How often 'independent', 'tree', 'min-cut', 'enumeration', 'lp' or 'lp, fractional' decoded.
     """
 
-    workers = "threads"
-
-    def __init__(self, normalize: bool = True, labels: Sequence[Any] | None = None) -> None:
+    def __init__(
+        self,
+        normalize: bool = True,
+        labels: Sequence[Any] | None = None,
+        attractive: bool = False,
+    ) -> None:
         self.normalize = normalize
         self.labels = labels
+        self.attractive = attractive
 
     def prepare(self, X: Any, Y: Any) -> None:
         given = Y if self.labels is None else [self.labels]
@@ -68,6 +77,8 @@ class GraphModel(StructuredModel):
         first = self._graph(X[0], "X[0]", sized=False)
         self.n_features_, self.n_edge_features_ = first.nodes.shape[1], first.features.shape[1]
         m = self.labels_.size
+        if self.attractive and m != 2:
+            raise ValueError(f"attractive=True needs two labels, got {m}: {self.labels_}")
         self.size = m * self.n_features_ + m * m * self.n_edge_features_
         self.inference_: Counter[str] = Counter()
         self._shapes: dict[Any, Inference] = {}
@@ -75,6 +86,10 @@ class GraphModel(StructuredModel):
     def check(self, X: Any, Y: Any = None) -> None:
         for i, x in enumerate(X):
             graph = self._graph(x, f"X[{i}]")
+            if self.attractive and graph.features.min(initial=0.0) < 0:
+                raise ValueError(
+                    f"attractive=True needs edge features >= 0, X[{i}] has {graph.features.min():g}"
+                )
             if Y is not None:
                 self._codes(Y[i], graph, f"Y[{i}]")
 
@@ -149,6 +164,20 @@ class GraphModel(StructuredModel):
         pairs = np.tensordot(graph.features, parts["edges"], axes=1)
         return graph.nodes @ parts["nodes"], pairs
 
+    def _shape(self, x: Any) -> Inference:
+        return self._inference(self._graph(x, "x"))
+
+    def _scores(self, x: Any, w: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return self._potentials(self._graph(x, "x"), w)
+
+    def _node_costs(self, x: Any, y: Any) -> FloatArray:
+        return self._costs(self._graph(x, "x"), y)
+
+    def _square(self, x: Any, degree: int) -> float:
+        graph = self._graph(x, "x")
+        nodes, edges = (np.linalg.norm(part, 2) for part in (graph.nodes, graph.features))
+        return float(2 * nodes**2 + degree * edges**2)
+
     def complete(self) -> None:
         self.inference_ = Counter()
         self._shapes = {}
@@ -179,11 +208,6 @@ class GraphModel(StructuredModel):
         nodes, pairs = self._potentials(graph, w)
         best = self._inference(graph).best(nodes + self._costs(graph, y), pairs, relaxed=True)
         return best if isinstance(best, tuple) else self.labels_[best]
-
-    @property
-    def exact(self) -> bool:  # type: ignore[override]
-        """Whether no answer so far was rounded from a fractional relaxation."""
-        return "lp, fractional" not in self.inference_
 
     def decode(self, x: Any, w: FloatArray) -> npt.NDArray[Any]:
         graph = self._graph(x, "x")

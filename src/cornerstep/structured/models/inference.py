@@ -26,10 +26,12 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 
+from cornerstep.core.rounding import EPSILON
 from cornerstep.core.types import FloatArray
 
 _FEW = 16  # 2 to this power labelings are enumerated
 _WHOLE = 1e-6  # marginals so close to 0 and 1 are a labeling
+_ROUNDING = 64 * EPSILON  # of the attraction of an edge, relative to its scores
 _FLOOR = 1e-13  # residual capacities so small, relative to the largest, are rounding
 
 Marginals = tuple[FloatArray, FloatArray]
@@ -112,9 +114,10 @@ class Inference:
             return labels
         if self.n_labels == 2:
             attraction = pairs[:, 0, 0] + pairs[:, 1, 1] - pairs[:, 0, 1] - pairs[:, 1, 0]
-            if (attraction >= 0).all():
+            rounding = _ROUNDING * np.abs(pairs).sum(axis=(1, 2))
+            if (attraction >= -rounding).all():
                 self.used["min-cut"] += 1
-                return self._cut(nodes, pairs, attraction)
+                return self._cut(nodes, pairs, np.maximum(attraction, 0.0))
         if self.n_nodes * np.log2(self.n_labels) <= _FEW:
             self.used["enumeration"] += 1
             return self._enumerated(nodes, pairs)

@@ -98,7 +98,11 @@ class MatchingModel(StructuredModel):
 
         return sinkhorn(_padded(scores), _SINKHORN, _EXACT)[: len(scores)]
 
-    def project(self, target: FloatArray) -> FloatArray:
+    def centre(self, x: Any) -> FloatArray:
+        """The mean of all matchings."""
+        return np.full(np.shape(x)[:2], 1.0 / np.shape(x)[1])
+
+    def project(self, x: Any, target: FloatArray) -> FloatArray:
         """The nearest point of the matching polytope."""
         from cornerstep.structured.compiled.matching import nearest
 

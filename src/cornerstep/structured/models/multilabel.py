@@ -21,13 +21,14 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import minimum_spanning_tree
 
 from cornerstep.core.types import FloatArray
-from cornerstep.structured.models.base import StructuredModel, shortened
+from cornerstep.structured.models.base import shortened
+from cornerstep.structured.models.cut import CutModel
 from cornerstep.structured.models.inference import Inference
 
 _ENUMERABLE = 12
 
 
-class MultilabelModel(StructuredModel):
+class MultilabelModel(CutModel):
     """``sum_j y_j <w_j, x> + sum over edges of V_jk[y_j, y_k]`` with the Hamming loss.
 
     Examples are the rows of an array or CSR matrix, labelings the rows of a 0/1 array.
@@ -41,6 +42,10 @@ class MultilabelModel(StructuredModel):
         Add a constant feature 1.
     normalize : bool, default=True
         Whether the loss is divided by the number of tags.
+    attractive : bool, default=False
+        Allow only weights whose edges attract, ``V_jk[0, 0] + V_jk[1, 1] >= V_jk[0, 1] +
+        V_jk[1, 0]``, so that every decoding is a minimum cut.  For ``solver="extragradient"``,
+        which solves the problem with this constraint.
 
     Attributes
     ----------
@@ -51,14 +56,17 @@ class MultilabelModel(StructuredModel):
         'lp, fractional' (see :class:`GraphModel`).
     """
 
-    workers = "threads"
-
     def __init__(
-        self, edges: Any = None, fit_intercept: bool = True, normalize: bool = True
+        self,
+        edges: Any = None,
+        fit_intercept: bool = True,
+        normalize: bool = True,
+        attractive: bool = False,
     ) -> None:
         self.edges = edges
         self.fit_intercept = fit_intercept
         self.normalize = normalize
+        self.attractive = attractive
 
     def prepare(self, X: Any, Y: Any) -> None:
         self.prepare_weighted(X, Y, np.ones(len(_binary(Y, None, "Y"))))
@@ -108,7 +116,10 @@ class MultilabelModel(StructuredModel):
         row = x.toarray().ravel() if sp.issparse(x) else np.asarray(x, dtype=np.float64).ravel()
         return np.append(row, 1.0) if self.fit_intercept else row
 
-    def _potentials(self, x: Any, w: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def _shape(self, x: Any) -> Inference:
+        return self._inference
+
+    def _scores(self, x: Any, w: FloatArray) -> tuple[FloatArray, FloatArray]:
         row = self._row(x)
         nodes = np.zeros((self.n_labels_, 2))
         at = self.n_labels_ * row.size
@@ -125,22 +136,21 @@ class MultilabelModel(StructuredModel):
         return wrong / self.n_labels_ if self.normalize else wrong
 
     def loss_augmented_decode(self, x: Any, y: Any, w: FloatArray) -> Any:
-        nodes, pairs = self._potentials(x, w)
-        nodes += self._costs(y)
+        nodes, pairs = self._scores(x, w)
+        nodes += self._node_costs(x, y)
         return self._inference.best(nodes, pairs, relaxed=True)
 
-    def _costs(self, y: Any) -> FloatArray:
+    def _node_costs(self, x: Any, y: Any) -> FloatArray:
         costs = np.full((self.n_labels_, 2), 1.0 / self.n_labels_ if self.normalize else 1.0)
         costs[np.arange(self.n_labels_), np.asarray(y, np.int64)] = 0.0
         return costs
 
-    @property
-    def exact(self) -> bool:  # type: ignore[override]
-        """Whether no answer so far was rounded from a fractional relaxation."""
-        return "lp, fractional" not in self.inference_
+    def _square(self, x: Any, degree: int) -> float:
+        row = self._row(x)
+        return float(row @ row) + degree
 
     def decode(self, x: Any, w: FloatArray) -> Any:
-        return self._inference.best(*self._potentials(x, w))
+        return self._inference.best(*self._scores(x, w))
 
     def decode_batch(self, X: Any, w: FloatArray) -> Any:
         return np.array([self.decode(x, w) for x in (X if not sp.issparse(X) else _split(X))])

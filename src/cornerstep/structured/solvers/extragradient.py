@@ -124,6 +124,7 @@ class ExtragradientSolver(Waiting):
         return image / self.examples.total, losses / self.examples.total
 
     def _onto_ball(self, w: FloatArray) -> FloatArray:
+        w = self.examples.admissible(w)  # a cone: what is nearest in it is so in its ball, scaled
         norm = math.sqrt(float(w @ w))
         return w if norm <= self._ball else w * (self._ball / norm)
 
@@ -142,7 +143,8 @@ class ExtragradientSolver(Waiting):
         calls = self.examples.oracle_calls
         value, error = primal(self.examples, self.lam, w, self.examples.hinges(w))
         self.examples.oracle_calls = calls  # those that training needs
-        square = float(image @ image)
+        pull = self.examples.admissible(image)  # no w of the cone gains from the rest
+        square = float(pull @ pull)
         if self.radius is None:
             self.best_value = min(value + error, self.best_value)
             # the least over lambda/2 |w|² <= P(best), which holds the optimum
