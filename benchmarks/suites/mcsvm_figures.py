@@ -20,12 +20,14 @@ from benchmarks.plots import grid
 SETS = ("caltech", "cub200", "flowers102", "news20")
 RULES = ("projected-gradient", "fw-open-loop", "fw", "block")
 FIGURES = {0.0: "Figure 1", 0.01: "Figure 2"}
+#: Sets of the one figure of the paper in Japanese, which is Figure 1 on other sets (ALOI as well).
+IN_JAPANESE = ("caltech", "cub200", "flowers102")
 
 
-def _problem(name: str, smoothing: float) -> Problem:
+def _problem(name: str, smoothing: float, limit: float) -> Problem:
     X, y = data.load_paper(name)
     problem = Problem(X, y, loss=WEIGHTED_USUNIER, smoothing=smoothing)
-    return reference(problem, tol=1e-6, time_limit=120.0)
+    return reference(problem, tol=1e-6, time_limit=limit)
 
 
 def _name(name: str, smoothing: float) -> str:
@@ -51,16 +53,42 @@ def _plot(rows: list[Row], folder: Path) -> list[Path]:
         for across in ("iteration", "seconds") if some else ():
             file = folder / f"mcsvm_{figure.lower().replace(' ', '')}_{across}.png"
             files.append(grid(some, file, title, across, ("error", "gap")))
+    japanese = [row for row in rows if row.dataset in [_name(name, 0.0) for name in IN_JAPANESE]]
+    if japanese:
+        file, title = folder / "mcsvm_japanese_figure1.png", "Figure 1 of the paper in Japanese"
+        files.append(grid(japanese, file, title, "iteration", ("error", "gap")))
     return files
 
 
+def errors_at(row: Row, iteration: int) -> Measures:
+    """What was judged at the last recorded iteration up to the given one."""
+    return [point for point in row.path if point["iteration"] <= iteration][-1]
+
+
+def _notes(rows: list[Row]) -> list[str]:
+    """Objective error and gap on the way, and where projected-gradient is ahead of fw."""
+    lines = ["", "objective error / duality gap after 10, 30, 100, 300 and 1,000 iterations:"]
+    for row in (row for row in rows if row.path and row.solver != "block"):
+        seen = [errors_at(row, iteration) for iteration in (10, 30, 100, 300, 1_000)]
+        cells = "".join(f"{p['error']:.1e} / {p['gap']:.1e}".rjust(21) for p in seen)
+        lines.append(f"  {row.dataset:<24}{row.solver:<20}{cells}")
+    for dataset in dict.fromkeys(row.dataset for row in rows if row.path):
+        curves = {row.solver: row.path for row in rows if row.dataset == dataset}
+        both = zip(curves.get("projected-gradient", []), curves.get("fw", []), strict=False)
+        ahead = [int(p["iteration"]) for p, f in both if p["error"] < f["error"]]
+        said = f"{min(ahead)} to {max(ahead)}" if ahead else "none"
+        lines.append(f"  {dataset}: recorded iterations with PG's error below LSFW's: {said}")
+    return lines
+
+
 def build(settings: Settings) -> Benchmark:
-    """1,000 iterations, as published, or as many as asked for."""
+    """1,000 iterations, as published, or as many as asked for; 120 s for the bound."""
+    limit = settings.limit or 120.0
     return Benchmark(
         name="mcsvm_figures",
         title="Figures 1 and 2: objective error and duality gap, in the scale P/n",
         datasets=tuple(
-            Dataset(_name(name, smoothing), partial(_problem, name, smoothing))
+            Dataset(_name(name, smoothing), partial(_problem, name, smoothing, limit))
             for smoothing in FIGURES
             for name in SETS
         ),
@@ -69,6 +97,7 @@ def build(settings: Settings) -> Benchmark:
         baseline="fw",
         repeat=0,
         shown=("P", "error", "gap"),
+        notes=_notes,
         plot=_plot,
         paths=True,
         slow=True,

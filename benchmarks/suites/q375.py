@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.core import Benchmark, Dataset, Row
+from benchmarks.core import Benchmark, Dataset, Row, Settings
 from benchmarks.plots import convergence
 from benchmarks.problems import Array, Problem, Region, cornerstep, judge
 from cornerstep.domains import CappedSimplex
@@ -70,23 +70,26 @@ def _notes(rows: list[Row]) -> list[str]:
     return lines
 
 
-BENCHMARK = Benchmark(
-    name="q375",
-    title="min |Ax - b|² over Q_375, A 100 x 1000 standard normal, to a judged gap of 1e-6",
-    datasets=(
-        *(Dataset(f"{ON_FACE}, draw {seed}", partial(_problem, 100.0, seed)) for seed in range(5)),
-        Dataset("optimum inside (b of size 1)", partial(_problem, 1.0, 0)),
-    ),
-    solvers=tuple(
-        cornerstep(name, tol=GAP, time_limit=2.0)
-        for name in ("di-away", "di-pairwise", "away", "pairwise", "blended-pairwise", "fw")
-    ),
-    judge=judge,
-    baseline="di-away",
-    target=("gap", GAP),
-    repeat=3,
-    patience=0.5,
-    notes=_notes,
-    plot=_plot,
-    paths=True,
-)
+def build(settings: Settings) -> Benchmark:
+    """A run is ended after ``settings.limit`` seconds (2)."""
+    inside = Dataset("optimum inside (b of size 1)", partial(_problem, 1.0, 0))
+    on_face = (
+        Dataset(f"{ON_FACE}, draw {seed}", partial(_problem, 100.0, seed)) for seed in range(5)
+    )
+    return Benchmark(
+        name="q375",
+        title="min |Ax - b|² over Q_375, A 100 x 1000 standard normal, to a judged gap of 1e-6",
+        datasets=(*on_face, inside),
+        solvers=tuple(
+            cornerstep(name, tol=GAP, time_limit=settings.limit or 2.0)
+            for name in ("di-away", "di-pairwise", "away", "pairwise", "blended-pairwise", "fw")
+        ),
+        judge=judge,
+        baseline="di-away",
+        target=("gap", GAP),
+        repeat=3,
+        patience=0.5,
+        notes=_notes,
+        plot=_plot,
+        paths=True,
+    )
