@@ -51,9 +51,12 @@ ITEMS = (
     Item("review_figures", {REVIEW: "Figures 1 and 2"}, Settings()),
     Item(
         "structured_solvers", {REVIEW: "the evaluation on synthetic data that its abstract names"},
-        Settings(("synthetic",), limit=0.3), Settings(("synthetic",), limit=60.0),
+        Settings(("synthetic",), limit=0.1), Settings(("synthetic",), limit=60.0),
     ),
-    Item("q375", {POLYTOPES: "Figure 2"}, Settings(("draw 0",), limit=0.2)),
+    Item(
+        "q375", {POLYTOPES: "Figure 2"},
+        Settings(("draw 0",), limit=0.2), Settings(full=True),
+    ),
     Item("table1", {POLYTOPES: "Table 1"}, Settings(("n = 3", "n = 5"), limit=0.1)),
     Item("kernel_figures", {POLYTOPES: "Figures 1 and 3"}, Settings(("wdbc",), limit=1.0)),
     Item("boosting_worst_case", {BOOSTING: "Table 1 and the worst case"}, Settings(("50 ",))),
