@@ -33,6 +33,7 @@ _STYLES: dict[str, tuple[str, str]] = {
     "block": ("#D55E00", "-"),
     "cornerstep": ("#009E73", "-"),
     "SMO": ("#000000", "--"),
+    "SMO, Platt": ("#888888", "--"),
     "bcfw": ("#0072B2", "-"),
     "bcfw, default": ("#000000", "-"),
     "bcfw, default, gap": ("#56B4E9", "-"),
