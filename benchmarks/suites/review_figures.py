@@ -92,25 +92,25 @@ def _dependencies(file: Path) -> Path:
     from benchmarks.plots import LOOK, plt
 
     boxes = {
-        "$\\bar u^{t-1}$": (0.0, 0.5), "$s^{t-1} = -t\\,(F\\bar u^{t-1} - a)$": (0.23, 0.5),
-        "$v = \\Pi(\\hat u + \\eta s^{t-1})$": (0.5, 0.5),
-        "$u^t = \\Pi(v - \\eta (Fv - a))$": (0.5, 0.12), "$\\bar u^t$": (0.93, 0.12),
+        "$\\bar u^{t-1}$": (0.0, 0.5), "$s^{t-1} = -t\\,(F\\bar u^{t-1} - a)$": (0.27, 0.5),
+        "$v = \\Pi(\\hat u + \\eta s^{t-1})$": (0.62, 0.5),
+        "$u^t = \\Pi(v - \\eta (Fv - a))$": (0.62, 0.12), "$\\bar u^t$": (1.0, 0.12),
     }  # fmt: skip
-    places = list(boxes.values())
-    arrows = ((0, 1), (1, 2), (2, 3), (3, 4), (0, 4))
+    arrows = (
+        ((0.03, 0.5), (0.15, 0.5)), ((0.39, 0.5), (0.52, 0.5)), ((0.62, 0.43), (0.62, 0.2)),
+        ((0.74, 0.12), (0.97, 0.12)), ((0.0, 0.43), (0.97, 0.06)),
+    )  # fmt: skip
     with plt.rc_context(LOOK | {"axes.grid": False}):
         figure, axis = plt.subplots(figsize=(8.5, 2.6))
-        axis.set(xlim=(-0.06, 1.0), ylim=(-0.1, 0.75))
+        axis.set(xlim=(-0.06, 1.06), ylim=(-0.3, 0.75))
         axis.set_axis_off()
         axis.add_patch(
-            plt.Rectangle((0.07, 0.0), 0.6, 0.64, fill=False, linestyle=":", edgecolor="#555555")
+            plt.Rectangle((0.1, 0.0), 0.68, 0.64, fill=False, linestyle=":", edgecolor="#555555")
         )
         for start, end in arrows:
-            far = {"arrowstyle": "->", "shrinkA": 16, "shrinkB": 16, "color": "#555555"}
-            curved = "arc3,rad=0.45" if (start, end) == (0, 4) else "arc3"
-            axis.annotate(
-                "", places[end], places[start], arrowprops=far | {"connectionstyle": curved}
-            )
+            curved = "arc3,rad=0.3" if (start, end) == arrows[-1] else "arc3"
+            look = {"arrowstyle": "->", "color": "#555555", "connectionstyle": curved}
+            axis.annotate("", end, start, arrowprops=look)
         for words, (x, y) in boxes.items():
             frame = {"boxstyle": "round", "facecolor": "white", "edgecolor": "#0072B2"}
             axis.text(x, y, words, ha="center", va="center", bbox=frame, fontsize=10)
