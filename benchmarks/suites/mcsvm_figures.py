@@ -74,12 +74,12 @@ def _notes(rows: list[Row]) -> list[str]:
     for row in (row for row in rows if row.path and row.solver != "block"):
         seen = [errors_at(row, iteration) for iteration in (10, 30, 100, 300, 1_000)]
         cells = "".join(f"{p['error']:.1e} / {p['gap']:.1e}".rjust(21) for p in seen)
-        lines.append(f"  {row.dataset:<24}{row.solver:<20}{cells}")
+        lines.append(f"  {row.dataset:<28}{row.solver:<20}{cells}")
     for dataset in dict.fromkeys(row.dataset for row in rows if row.path):
         curves = {row.solver: row.path for row in rows if row.dataset == dataset}
-        both = zip(curves.get("projected-gradient", []), curves.get("fw", []), strict=False)
+        both = list(zip(curves.get("projected-gradient", []), curves.get("fw", []), strict=False))
         ahead = [int(p["iteration"]) for p, f in both if p["error"] < f["error"]]
-        said = f"{min(ahead)} to {max(ahead)}" if ahead else "none"
+        said = f"{len(ahead)} of {len(both)}" + (f", from {min(ahead)} on" if ahead else "")
         lines.append(f"  {dataset}: recorded iterations with PG's error below LSFW's: {said}")
     return lines
 
