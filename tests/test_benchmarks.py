@@ -11,10 +11,12 @@ import numpy as np
 import pytest
 from benchmarks.core import Answer, Benchmark, Dataset, Settings, Solver
 from benchmarks.reproduce import ITEMS, reproduce
+from benchmarks.smo import platt, smo
 from benchmarks.suites import frank_wolfe, fw_iteration, memory, table1
 from rich.console import Console
 
 from benchmarks import kernel, runner, suites, table
+from cornerstep.learning.kernel_blocks import InnerProductKernel
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # limits come before tolerances here
 M, D = 8, 6  # classes, features
@@ -226,3 +228,35 @@ def test_a_quick_reproduction_has_every_item_and_is_not_run_again(
     again = ("q375", "boosting", "mcsvm_table1")
     reproduce(True, again, folder=tmp_path, console=console, measured=measured)
     assert before == {file: file.read_text() for file in tmp_path.glob("*.jsonl")}
+
+
+def test_the_page_of_the_reproduction_names_every_item_and_shows_every_figure():
+    page = Path(suites.__file__).parents[2] / "docs" / "reproduction.md"
+    text = page.read_text(encoding="utf-8")
+    for item in ITEMS:
+        assert f"`reproduce {item.suite}`" in text or f"`reproduce {item.suite} " in text, (
+            item.suite
+        )
+    pictures = {path.name for path in (page.parent / "reproduction").glob("*.png")}
+    assert pictures
+    assert all(f"](reproduction/{name})" in text for name in pictures)
+
+
+def test_both_smo_end_at_the_same_optimum():
+    rng = np.random.default_rng(0)
+    X, y = blobs(rng, 60)
+    labels = np.where(y < 4, 1.0, -1.0)
+    gram = InnerProductKernel(X, "rbf", 0.3).block(np.arange(60), None)
+    values = []
+    for method in (smo, platt):
+        kernel_of_it = InnerProductKernel(X, "rbf", 0.3)
+        beta, steps, columns = method(
+            kernel_of_it, labels, 2.0, 1e-6, 60.0, lambda step, seconds, count, b: None
+        )
+        assert steps > 0
+        assert columns <= 60
+        assert abs(beta.sum()) < 1e-9
+        assert (labels * beta >= 0).all()
+        assert (labels * beta <= 1).all()
+        values.append(beta @ gram @ beta / 2 - labels @ beta / 2.0)
+    assert values[0] == pytest.approx(values[1], rel=1e-6)
