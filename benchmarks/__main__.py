@@ -1,4 +1,7 @@
-"""``python -m benchmarks [NAME ...]``: run benchmarks, print tables, write results and plots."""
+"""``python -m benchmarks [NAME ...]``: run benchmarks, print tables, write results and plots.
+
+``python -m benchmarks reproduce [NAME ...]``: the tables and figures of the papers, or some.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from rich.console import Console
 
 from benchmarks import data
 from benchmarks.core import Settings
+from benchmarks.reproduce import ITEMS, reproduce
 from benchmarks.runner import RESULTS, run, write
 from benchmarks.suites import NAMES, load
 from benchmarks.table import show
@@ -43,10 +47,25 @@ def main() -> None:
     )  # fmt: skip
     parser.add_argument("--iterations", type=int, metavar="K", help="of the mcsvm experiments")
     parser.add_argument("--splits", type=int, metavar="K", help="of mcsvm_table1")
-    options = parser.parse_args()
-    settings = Settings(
-        options.only, options.full, options.limit, options.iterations, options.splits
+    parser.add_argument(
+        "--published", action="store_true",
+        help="boosting methods in their textbook forms, on the rows of the paper",
+    )  # fmt: skip
+    parser.add_argument("--quick", action="store_true", help="of reproduce: minutes, a smoke run")
+    parser.add_argument(
+        "--folder", type=Path, help="of reproduce: where results are kept and the run goes on"
     )
+    options = parser.parse_args()
+    if options.names[:1] == ["reproduce"]:
+        names, known = tuple(options.names[1:]), [item.suite for item in ITEMS]
+        if unknown := set(names) - set(known):
+            parser.error(f"NAME must be one of {', '.join(known)}, got {', '.join(unknown)}")
+        reproduce(options.quick, names, options.only, options.folder)
+        return
+    settings = Settings(
+        options.only, options.full, options.limit, options.iterations, options.splits,
+        options.published,
+    )  # fmt: skip
     if unknown := set(options.names) - set(NAMES):
         parser.error(f"NAME must be one of {', '.join(NAMES)}, got {', '.join(unknown)}")
     console = Console(width=max(150, Console().width), highlight=False)

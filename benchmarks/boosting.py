@@ -43,9 +43,9 @@ class Problem:
     y_test: Any = None
 
 
-def load(name: str, nu: float) -> Problem:
-    """The whole pool of a set."""
-    X, y = data.load_raetsch(name)
+def load(name: str, nu: float, unique: bool = False) -> Problem:
+    """The whole pool of a set, or each of its rows once."""
+    X, y = data.load_raetsch(name, unique)
     return Problem(X, y, nu)
 
 
@@ -56,17 +56,20 @@ def classifier(name: str, nu: float, limit: float | None, **more: Any) -> Any:
     return SoftMarginBoostingClassifier(nu=nu, atol=EPS, time_limit=limit, **(METHODS[name] | more))
 
 
-def solver(name: str, limit: float | None) -> Solver:
+def solver(name: str, limit: float | None, textbook: bool = False) -> Solver:
     """Train from scratch with a method; compiling is set-up."""
 
     def prepare(problem: Problem) -> Run:
+        more = {"textbook": textbook}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            classifier(name, problem.nu, None, max_iter=2).fit(problem.X, problem.y)
+            classifier(name, problem.nu, None, max_iter=2, **more).fit(problem.X, problem.y)
 
         def run(recorder: Recorder | None) -> Answer:
             start = time.process_time()
-            fitted = classifier(name, problem.nu, limit).fit(problem.X, problem.y)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # limits
+                fitted = classifier(name, problem.nu, limit, **more).fit(problem.X, problem.y)
             cpu = time.process_time() - start
             taken = int((fitted.trace_["kind"] == "secondary").sum())
             work = {"CPU s": cpu, "secondary": float(taken)}

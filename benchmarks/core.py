@@ -46,6 +46,8 @@ class Settings:
         Seconds after which one run of a peer is ended.
     iterations, splits : int or None
         How many of them, for the experiments that count them.
+    published : bool
+        Boosting methods as published, on the published rows: each row once.
     """
 
     only: tuple[str, ...] = ()
@@ -53,6 +55,7 @@ class Settings:
     limit: float | None = None
     iterations: int | None = None
     splits: int | None = None
+    published: bool = False
 
 
 class Answer(NamedTuple):

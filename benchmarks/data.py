@@ -77,14 +77,18 @@ def _silhouettes(n: int) -> tuple[Any, Any]:
     return bits[rows], z["y"][rows]
 
 
+def _news20_counts() -> tuple[Any, Any]:
+    z = read("news20")
+    parts = (z["X_train_data"], z["X_train_indices"], z["X_train_indptr"])
+    return sp.csr_matrix(parts, shape=z["X_train_shape"], dtype=np.float64), z["y_train"]
+
+
 def _news20() -> tuple[Any, Any]:
     """tf-idf with rows of norm 1, CSR."""
     from sklearn.feature_extraction.text import TfidfTransformer
 
-    z = read("news20")
-    parts = (z["X_train_data"], z["X_train_indices"], z["X_train_indptr"])
-    counts = sp.csr_matrix(parts, shape=z["X_train_shape"], dtype=np.float64)
-    return sp.csr_array(TfidfTransformer().fit_transform(counts)), z["y_train"]
+    counts, y = _news20_counts()
+    return sp.csr_array(TfidfTransformer().fit_transform(counts)), y
 
 
 _LOADERS: dict[str, Callable[[], tuple[Any, Any]]] = {
@@ -108,14 +112,19 @@ def load(name: str, scaling: str) -> tuple[Any, Any]:
     return (X if sp.issparse(X) else _scaled(X, scaling)), _numbered(y)
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=5)
 def load_paper(name: str) -> tuple[Any, Any]:
-    """The experiments' versions: caltech as 16 x 16 images, news20 by 1,024 singular vectors."""
+    """The experiments' versions: caltech as 16 x 16 images, news20 by 1,024 singular vectors.
+
+    Those are of the tf-idf matrix, or as published of the counts.
+    """
     if name == "caltech":
         X, y = _silhouettes(_CALTECH_PAPER)
         X = _shrunk(X)
     elif name == "news20":
-        X, y = _reduced_news20()
+        X, y = _reduced("", *_news20())
+    elif name == "news20 counts":
+        X, y = _reduced("counts", *_news20_counts())
     else:
         X, y = _LOADERS[name]()
     return _scaled(X, "unit"), _numbered(y)
@@ -143,22 +152,26 @@ def _shrunk(X: Any, side: int = 28, to: int = 16) -> Any:
     return np.einsum("ai,nij,bj->nab", weights, images, weights, optimize=True).reshape(len(X), -1)
 
 
-def _reduced_news20() -> tuple[Any, Any]:
+def _reduced(kind: str, X: Any, y: Any) -> tuple[Any, Any]:
     """The singular value decomposition takes a minute, so it is kept in the temporary folder."""
     from sklearn.decomposition import TruncatedSVD
 
-    X, y = _news20()
-    file = Path(tempfile.gettempdir()) / f"cornerstep_news20_svd{_SVD_SIZE}.npy"
+    size = min(_SVD_SIZE, *X.shape)
+    file = Path(tempfile.gettempdir()) / f"cornerstep_news20{kind}_svd{size}.npy"
     if file.exists():
         reduced = np.load(file)
-        if reduced.shape == (X.shape[0], _SVD_SIZE):
+        if reduced.shape == (X.shape[0], size):
             return reduced, y
-    reduced = TruncatedSVD(_SVD_SIZE, n_iter=2, random_state=0).fit_transform(X)
+    reduced = TruncatedSVD(size, n_iter=2, random_state=0).fit_transform(X)
     np.save(file, reduced)
     return reduced, y
 
 
-def load_raetsch(name: str) -> tuple[Any, Any]:
-    """The pool of a Raetsch set: all its rows, labels -1 and 1."""
+def load_raetsch(name: str, unique: bool = False) -> tuple[Any, Any]:
+    """The pool of a Raetsch set: all its rows, or each of them once; labels -1 and 1."""
     z = read(f"raetsch_{name}")
-    return z["X"].astype(np.float64), z["y"].astype(np.float64)
+    X, y = z["X"].astype(np.float64), z["y"].astype(np.float64)
+    if not unique:
+        return X, y
+    rows = np.unique(np.column_stack([X, y]), axis=0, return_index=True)[1]
+    return X[np.sort(rows)], y[np.sort(rows)]

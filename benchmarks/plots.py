@@ -33,6 +33,7 @@ _STYLES: dict[str, tuple[str, str]] = {
     "block": ("#D55E00", "-"),
     "cornerstep": ("#009E73", "-"),
     "SMO": ("#000000", "--"),
+    "SMO, Platt": ("#888888", "--"),
     "bcfw": ("#0072B2", "-"),
     "bcfw, default": ("#000000", "-"),
     "bcfw, default, gap": ("#56B4E9", "-"),
@@ -44,7 +45,7 @@ _STYLES: dict[str, tuple[str, str]] = {
     "extragradient": ("#444444", "-."),
 }
 _LABELS = {"iteration": "iterations", "seconds": "seconds", "oracle_calls": "oracle calls"}
-_LOOK: Any = {
+LOOK: Any = {
     "font.size": 10,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -69,7 +70,7 @@ def convergence(
     datasets = list(dict.fromkeys(row.dataset for row in rows))
     wide = len(across) if len(across) > 1 else min(3, len(datasets))
     tall = -(-len(datasets) * len(across) // wide)
-    with plt.rc_context(_LOOK):
+    with plt.rc_context(LOOK):
         figure, axes = plt.subplots(
             tall, wide, figsize=(4.3 * wide, 3.1 * tall + 0.9), squeeze=False, layout="constrained"
         )
@@ -109,7 +110,7 @@ def _curve(axis: Axes, row: Row, x: str) -> None:
 
 def bars(values: Mapping[str, Mapping[str, float]], file: Path, title: str, quantity: str) -> Path:
     """Horizontal bars, a panel a key of ``values``, on one common scale."""
-    with plt.rc_context(_LOOK | {"axes.grid": False}):
+    with plt.rc_context(LOOK | {"axes.grid": False}):
         figure, axes = plt.subplots(
             1, len(values), figsize=(4.0 * len(values), 2.9), sharex=True, sharey=True,
             squeeze=False, layout="constrained",
@@ -132,7 +133,7 @@ def grid(rows: list[Row], file: Path, title: str, across: str, down: tuple[str, 
     rows = [row for row in rows if row.path and row.threads == rows[0].threads]
     datasets = list(dict.fromkeys(row.dataset for row in rows))
     shape = (len(down), max(len(datasets), 1))
-    with plt.rc_context(_LOOK):
+    with plt.rc_context(LOOK):
         figure, axes = plt.subplots(
             *shape, figsize=(max(3.6 * shape[1] + 0.6, 7.0), 2.8 * shape[0] + 0.9), sharex="col",
             squeeze=False, layout="constrained",
@@ -168,7 +169,7 @@ def evaluations(rows: list[Row], file: Path) -> Path:
     """
     rows = [row for row in rows if row.path]
     datasets = list(dict.fromkeys(row.dataset for row in rows))
-    with plt.rc_context(_LOOK):
+    with plt.rc_context(LOOK):
         figure, axes = plt.subplots(
             1, len(datasets), figsize=(max(3.6 * len(datasets), 5.0), 3.6), squeeze=False,
             layout="constrained",

@@ -1,7 +1,8 @@
 """The runner: one process per benchmark and thread setting, so that the setting holds throughout.
 
 The parent calls :func:`run`, which starts ``python -m benchmarks.runner`` with the thread counts in
-its environment, before any library is loaded; the child calls :func:`measure` and writes rows.
+its environment, before any library is loaded; the child calls :func:`measure` and writes each row
+as it comes to a file with a row a line (:class:`Kept`), so that a run that was ended goes on there.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import tempfile
 import time
 import tracemalloc
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -48,48 +49,95 @@ def run(
     repeat: int | None = None,
     paths: bool = False,
     settings: Settings = Settings(),  # noqa: B008 - frozen
+    keep: Path | None = None,
 ) -> list[Row]:
-    """Measure benchmark ``name`` in a process of its own that uses ``threads`` threads."""
+    """Measure benchmark ``name`` in a process of its own that uses ``threads`` threads.
+
+    Rows that the file ``keep`` has, of a run with the same settings, are not measured again.
+    """
     environment = os.environ | dict.fromkeys(_THREAD_VARIABLES, str(threads))
     with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / "rows.json"
+        out = (keep or Path(folder) / "rows.jsonl").absolute()
         command = [sys.executable, "-m", "benchmarks.runner", name, str(out)]
         command += ["--threads", str(threads)]
         command += ["--repeat", str(repeat)] if repeat else []
         command += ["--paths"] if paths else []
         command += ["--settings", json.dumps(asdict(settings))]
         subprocess.run(command, env=environment, cwd=ROOT, check=True)
-        return [Row(**row) for row in json.loads(out.read_text())]
+        benchmark = load(name, settings)
+        wanted = {dataset.name for dataset in benchmark.datasets}
+        return [row for row in Kept(out, settings).rows.values() if row.dataset in wanted]
 
 
-def measure(benchmark: Benchmark, threads: int, repeat: int, paths: bool) -> list[Row]:
+class Kept:
+    """Rows in a file, one a line below the settings of the run; a new one is written at once.
+
+    Rows of other settings and the half line of a run that was ended do not count.
+    """
+
+    def __init__(self, file: Path, settings: Settings) -> None:
+        self.file = file
+        self.rows: dict[tuple[str, str, int], Row] = {}
+        head = json.dumps(asdict(replace(settings, only=())), sort_keys=True)
+        lines = file.read_text().split("\n")[:-1] if file.exists() else []
+        if lines[:1] == [head]:
+            for row in (Row(**json.loads(line)) for line in lines[1:]):
+                self.rows[row.dataset, row.solver, row.threads] = row
+        file.parent.mkdir(parents=True, exist_ok=True)
+        fresh = file.with_suffix(".fresh")
+        fresh.write_text(head + "\n" + "".join(map(_line, self.rows.values())))
+        fresh.replace(file)
+
+    def add(self, row: Row) -> None:
+        """Keep a row."""
+        self.rows[row.dataset, row.solver, row.threads] = row
+        with self.file.open("a") as file:
+            file.write(_line(row))
+
+
+def _line(row: Row) -> str:
+    return json.dumps(asdict(row)) + "\n"
+
+
+def measure(
+    benchmark: Benchmark, threads: int, repeat: int, paths: bool, kept: Kept | None = None
+) -> list[Row]:
     """Every solver on every dataset it applies to; those not installed are said once."""
     rows = []
     solvers = []
+    old = {} if kept is None else kept.rows
+    known = {key: row for key, row in old.items() if row.measures}  # failed ones are tried again
     for solver in benchmark.solvers:
         if missing := solver.missing():
             words = f"  {solver.name} left out: not installed: {', '.join(missing)}"
             print(words, file=sys.stderr, flush=True)
         else:
             solvers.append(solver)
+    count, number = len(benchmark.datasets) * len(solvers), 0
     for dataset in benchmark.datasets:
+        if all((dataset.name, solver.name, threads) in known for solver in solvers):
+            rows += [known[dataset.name, solver.name, threads] for solver in solvers]
+            number += len(solvers)
+            continue
         try:
             problem = dataset.build()
         except UnavailableError as reason:
             print(f"  {dataset.name} left out: {reason}", file=sys.stderr, flush=True)
+            number += len(solvers)
             continue
         bare = _yardstick(benchmark, problem)
         for solver in solvers:
+            number += 1
             if not solver.applies(problem):
                 continue
-            if sys.stderr.isatty():
-                print(f"  {dataset.name}: {solver.name}", file=sys.stderr, flush=True)
-            row = _measure_one(benchmark, dataset, problem, solver, threads, repeat, paths)
-            row.yardstick_seconds = bare
+            if (row := known.get((dataset.name, solver.name, threads))) is None:
+                row = _measure_one(benchmark, dataset, problem, solver, threads, repeat, paths)
+                row.yardstick_seconds = bare
+                if kept is not None:
+                    kept.add(row)
+                said = f"{dataset.name}, {solver.name}: {row.median:.3g} s {row.stopped}"
+                print(f"  [{number}/{count}] {said}", file=sys.stderr, flush=True)
             rows.append(row)
-            if benchmark.slow:
-                said = f"  {dataset.name}, {solver.name}: {row.median:.3g} s {row.stopped}"
-                print(said, file=sys.stderr, flush=True)
     return rows
 
 
@@ -203,13 +251,13 @@ def main() -> None:
     parser.add_argument("--paths", action="store_true")
     parser.add_argument("--settings", default="{}")
     options = parser.parse_args()
-    settings = json.loads(options.settings)
-    settings["only"] = tuple(settings.get("only", ()))
-    benchmark = load(options.name, Settings(**settings))
+    given = json.loads(options.settings)
+    given["only"] = tuple(given.get("only", ()))
+    settings = Settings(**given)
+    benchmark = load(options.name, settings)
     repeat = options.repeat or benchmark.repeat
     paths = options.paths and benchmark.paths
-    rows = measure(benchmark, options.threads, repeat, paths)
-    options.out.write_text(json.dumps([asdict(row) for row in rows]))
+    measure(benchmark, options.threads, repeat, paths, Kept(options.out, settings))
 
 
 if __name__ == "__main__":

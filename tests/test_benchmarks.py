@@ -9,11 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks.core import Dataset, Settings
+from benchmarks.core import Answer, Benchmark, Dataset, Settings, Solver
+from benchmarks.reproduce import ITEMS, reproduce
+from benchmarks.smo import platt, smo
 from benchmarks.suites import frank_wolfe, fw_iteration, memory, table1
 from rich.console import Console
 
 from benchmarks import kernel, runner, suites, table
+from cornerstep.learning.kernel_blocks import InnerProductKernel
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # limits come before tolerances here
 M, D = 8, 6  # classes, features
@@ -98,6 +101,7 @@ def smaller(name, benchmark):
         "memory": partial(memory._problem, 30),
         "fw_iteration": partial(fw_iteration.random_problem, 40, D, M, np.float64),
         "mcsvm_table2": partial(fw_iteration.random_problem, 40, D, M),
+        "mcsvm_table3": partial(fw_iteration.random_problem, 40, D, M),
         "table1": partial(table1._problem, *table1._cube(3), 3, 2.0),
     }  # fmt: skip
     if name not in builds:
@@ -113,6 +117,7 @@ ONLY = {
     "mcsvm_figures": ("Figure 2: flowers102",), "mcsvm_table1": ("cub200",),
     "kernel": ("ijcnn1 5,000, C", "a9a, nu"), "kernel_figures": ("wdbc",), "boosting": ("thyroid",),
     "boosting_table3": ("thyroid",), "boosting_figures": ("thyroid",),
+    "boosting_rounds": ("thyroid, nu = 0.5",),
     "structured_solvers": ("ocr",), "structured_conll": ("12.5%", "100.0%"),
     "structured_sets": ("scene, edges=tree", "snakes"),
 }  # fmt: skip
@@ -149,3 +154,110 @@ def test_a_benchmark_runs_to_the_end(name, data_folder, tmp_path, monkeypatch, c
 def test_every_suite_is_named():
     files = {path.stem for path in Path(suites.__file__).parent.glob("*.py")} - {"__init__"}
     assert files == set(suites._MODULES.values())
+
+
+@pytest.fixture
+def counted():
+    """A benchmark of two datasets and two solvers, and which of them were run."""
+    runs = []
+
+    def solver(name):
+        def prepare(problem):
+            def run(recorder):
+                runs.append((problem, name))
+                if problem == "b" and name == "second" and len(runs) == 4:
+                    raise RuntimeError("once")
+                return Answer(1.0, 3)
+
+            return run
+
+        return Solver(name, prepare)
+
+    datasets = tuple(Dataset(name, lambda name=name: name) for name in "ab")  # type: ignore[misc]
+    solvers = (solver("first"), solver("second"))
+    benchmark = Benchmark(
+        "counted", "", datasets, solvers, lambda problem, x: {"x": x}, "first", repeat=1
+    )
+    return benchmark, runs
+
+
+def test_a_run_goes_on_where_it_was_ended(counted, tmp_path, capsys):
+    benchmark, runs = counted
+    file, settings = tmp_path / "rows.jsonl", Settings(limit=1.0)
+    first = runner.measure(benchmark, 1, 1, False, runner.Kept(file, settings))
+    assert len(runs) == 4
+    assert "once" in first[3].stopped
+    with file.open("a") as half:
+        half.write('{"dataset": "a", "sol')  # a run that was ended
+    again = runner.measure(benchmark, 1, 1, False, runner.Kept(file, settings))
+    assert runs[4:] == [("b", "second")]  # the failed one alone
+    assert [row.dataset for row in again] == list("aabb")
+    assert all(row.measures == {"x": 1.0} for row in again)
+    runner.measure(benchmark, 1, 1, False, runner.Kept(file, Settings(only=("a",), limit=1.0)))
+    assert len(runs) == 5
+    runner.measure(benchmark, 1, 1, False, runner.Kept(file, Settings(limit=2.0)))
+    assert len(runs) == 9  # other settings: anew
+    assert "[4/4] b, second" in capsys.readouterr().err
+
+
+def test_a_quick_reproduction_has_every_item_and_is_not_run_again(
+    data_folder, tmp_path, monkeypatch
+):
+    """In this process, which saves a start of Python an item."""
+    pytest.importorskip("matplotlib")
+    monkeypatch.setenv("CORNERSTEP_DATA", str(data_folder))
+    kernel.load.cache_clear()
+
+    def measured(name, threads, repeat, paths, settings, keep):
+        benchmark = smaller(name, suites.load(name, settings))
+        rows = runner.Kept(keep, settings)
+        return runner.measure(benchmark, threads, repeat or benchmark.repeat, benchmark.paths, rows)
+
+    shown = StringIO()
+    console = Console(file=shown, width=250)
+    entries = reproduce(True, folder=tmp_path, console=console, measured=measured)
+    assert [entry["suite"] for entry in entries] == [item.suite for item in ITEMS]
+    for entry in entries:
+        assert entry["outcome"] == "done", entry
+        assert all((tmp_path / file).stat().st_size > 0 for file in entry["files"])
+    figures = {path.stem for path in (tmp_path / "figures").glob("*.png")}
+    assert {f"boosting_figure{k}" for k in (1, 2, 3, 4)} < figures
+    assert {"review_figure1", "review_figure2", "q375_iteration", "kernel_figures"} < figures
+    assert {"mcsvm_figure1_iteration", "mcsvm_japanese_figure1"} < figures
+    assert f"[{len(ITEMS)}/{len(ITEMS)}, " in shown.getvalue()
+    before = {file: file.read_text() for file in tmp_path.glob("*.jsonl")}
+    again = ("q375", "boosting", "mcsvm_table1")
+    reproduce(True, again, folder=tmp_path, console=console, measured=measured)
+    assert before == {file: file.read_text() for file in tmp_path.glob("*.jsonl")}
+
+
+def test_the_page_of_the_reproduction_names_every_item_and_shows_every_figure():
+    page = Path(suites.__file__).parents[2] / "docs" / "reproduction.md"
+    text = page.read_text(encoding="utf-8")
+    for item in ITEMS:
+        assert f"`reproduce {item.suite}`" in text or f"`reproduce {item.suite} " in text, (
+            item.suite
+        )
+    pictures = {path.name for path in (page.parent / "reproduction").glob("*.png")}
+    assert pictures
+    assert all(f"](reproduction/{name})" in text for name in pictures)
+
+
+def test_both_smo_end_at_the_same_optimum():
+    rng = np.random.default_rng(0)
+    X, y = blobs(rng, 60)
+    labels = np.where(y < 4, 1.0, -1.0)
+    gram = InnerProductKernel(X, "rbf", 0.3).block(np.arange(60), None)
+    values = []
+    for method in (smo, platt):
+        kernel_of_it = InnerProductKernel(X, "rbf", 0.3)
+        beta, steps, columns = method(
+            kernel_of_it, labels, 2.0, 1e-6, 60.0, lambda step, seconds, count, b: None
+        )
+        assert steps > 0
+        assert columns <= 60
+        assert abs(beta.sum()) < 1e-9
+        assert (labels * beta >= 0).all()
+        assert (labels * beta <= 1).all()
+        values.append(beta @ gram @ beta / 2 - labels @ beta / 2.0)
+    assert values[0] == pytest.approx(values[1], rel=1e-6)

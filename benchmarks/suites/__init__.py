@@ -24,6 +24,8 @@ _MODULES = {
     "mcsvm_figures": "mcsvm_figures",
     "mcsvm_table1": "mcsvm_table1",
     "mcsvm_table2": "mcsvm_table2",
+    "mcsvm_table3": "mcsvm_table3",
+    "review_figures": "review_figures",
     "streaming": "streaming",
     "cluster": "cluster",
     "kernel": "kernel",
@@ -36,6 +38,7 @@ _MODULES = {
     "boosting_table3": "boosting_table3",
     "boosting_figures": "boosting_figures",
     "boosting_worst_case": "boosting_worst_case",
+    "boosting_rounds": "boosting_rounds",
 }
 
 NAMES = tuple(_MODULES)

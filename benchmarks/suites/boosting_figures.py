@@ -3,6 +3,7 @@
 nu = 0.1 m, eps = 0.01, the first of five folds for testing.  Figure 1: soft margin against seconds;
 Figure 2: test error against seconds; Figure 3: how often MLPBoost took its second candidate;
 Figure 4: MLPBoost with short and pairwise steps beside the plain Frank-Wolfe methods.
+--published: the textbook forms of the methods, on the rows of the paper.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ FIGURES = {
 }
 
 
-def _fold(name: str) -> Problem:
-    pool = load(name, 0.1)
+def _fold(name: str, unique: bool) -> Problem:
+    pool = load(name, 0.1, unique)
     folds = StratifiedKFold(5, shuffle=True, random_state=0)
     train, test = next(iter(folds.split(pool.X, pool.y)))
     return Problem(pool.X[train], pool.y[train], 0.1, pool.X[test], pool.y[test])
@@ -141,8 +142,10 @@ def build(settings: Settings) -> Benchmark:
     return Benchmark(
         name="boosting_figures",
         title="Figures 1 to 4: soft margin and test error over time, second candidates taken",
-        datasets=tuple(Dataset(name, partial(_fold, name)) for name in SETS),
-        solvers=tuple(_recorded(solver(name, settings.limit or 20.0)) for name in METHODS),
+        datasets=tuple(Dataset(name, partial(_fold, name, settings.published)) for name in SETS),
+        solvers=tuple(
+            _recorded(solver(name, settings.limit or 20.0, settings.published)) for name in METHODS
+        ),
         judge=_judge,
         baseline="mlpboost",
         repeat=0,

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.core import Benchmark, Dataset, Row
+from benchmarks.core import Benchmark, Dataset, Row, Settings
 from benchmarks.plots import convergence
 from benchmarks.problems import Array, Problem, Region, cornerstep, judge
 from cornerstep.domains import Box, CappedSimplex, Polytope
@@ -94,37 +94,46 @@ def _plot(rows: list[Row], folder: Path) -> list[Path]:
     return [convergence(rows, folder / "table1.png", title, ("iteration",), GAP)]
 
 
-BENCHMARK = Benchmark(
-    name="table1",
-    title="strongly convex quadratics with an optimum of s vertices, to a judged gap of 1e-6",
-    datasets=(
-        Dataset("cube, n = 300, s = 8", partial(_problem, *_cube(300), 8, 10.0)),
-        Dataset("P_30, n = 300, s = 8", partial(_problem, *_capped(300, 30, False), 8, 10.0)),
-        Dataset("Q_30, n = 300, s = 8", partial(_problem, *_capped(300, 30, True), 8, 10.0, 1.4)),
-        Dataset("30 random rows, n = 60, s = 8", partial(_problem, *_polytope(60, 30), 8, 10.0)),
-        Dataset("cube, n = 3, s = 3", partial(_problem, *_cube(3), TINY_S, 2.0)),
-        Dataset("P_2, n = 5, s = 3", partial(_problem, *_capped(5, 2, False), TINY_S, 2.0)),
-    ),
-    solvers=(
-        *(
-            cornerstep(name, tol=GAP, time_limit=2.0)
-            for name in ("di-away", "di-pairwise", "away", "pairwise", "blended-pairwise", "fw")
+def build(settings: Settings) -> Benchmark:
+    """A run is ended after ``settings.limit`` seconds (2, the schedules 10)."""
+    limit = settings.limit or 2.0
+    schedules = {
+        "di-away-schedule": AwaySchedule(cardinality=TINY_S),
+        "di-pairwise-schedule": PairwiseSchedule(cardinality=TINY_S),
+    }
+    return Benchmark(
+        name="table1",
+        title="strongly convex quadratics with an optimum of s vertices, to a judged gap of 1e-6",
+        datasets=(
+            Dataset("cube, n = 300, s = 8", partial(_problem, *_cube(300), 8, 10.0)),
+            Dataset("P_30, n = 300, s = 8", partial(_problem, *_capped(300, 30, False), 8, 10.0)),
+            Dataset(
+                "Q_30, n = 300, s = 8", partial(_problem, *_capped(300, 30, True), 8, 10.0, 1.4)
+            ),
+            Dataset(
+                "30 random rows, n = 60, s = 8", partial(_problem, *_polytope(60, 30), 8, 10.0)
+            ),
+            Dataset("cube, n = 3, s = 3", partial(_problem, *_cube(3), TINY_S, 2.0)),
+            Dataset("P_2, n = 5, s = 3", partial(_problem, *_capped(5, 2, False), TINY_S, 2.0)),
         ),
-        cornerstep(
-            "di-away-schedule", tol=GAP, method=AwaySchedule(cardinality=TINY_S),
-            time_limit=10.0, applies=_is_simplex_like,
+        solvers=(
+            *(
+                cornerstep(name, tol=GAP, time_limit=limit)
+                for name in ("di-away", "di-pairwise", "away", "pairwise", "blended-pairwise", "fw")
+            ),
+            *(
+                cornerstep(
+                    name, tol=GAP, method=method, time_limit=5 * limit, applies=_is_simplex_like
+                )
+                for name, method in schedules.items()
+            ),
         ),
-        cornerstep(
-            "di-pairwise-schedule", tol=GAP, method=PairwiseSchedule(cardinality=TINY_S),
-            time_limit=10.0, applies=_is_simplex_like,
-        ),
-    ),
-    judge=judge,
-    baseline="di-away",
-    target=("gap", GAP),
-    repeat=3,
-    patience=1.0,
-    shown=("gap", "error"),
-    plot=_plot,
-    paths=True,
-)  # fmt: skip
+        judge=judge,
+        baseline="di-away",
+        target=("gap", GAP),
+        repeat=3,
+        patience=1.0,
+        shown=("gap", "error"),
+        plot=_plot,
+        paths=True,
+    )
