@@ -197,7 +197,8 @@ class _Platt:
             return False
         for k, by in ((j, move), (i, -move)):
             moved = beta[k] + by
-            near = min((self.lower[k], self.upper[k]), key=lambda end, at=moved: abs(end - at))
+            ends = self.lower[k], self.upper[k]
+            near = ends[0] if abs(ends[0] - moved) <= abs(ends[1] - moved) else ends[1]
             beta[k] = near if abs(near - moved) < 1e-12 else moved
         self.h += move * (column - self._column(i))
         free = [k for k in (i, j) if self.lower[k] < beta[k] < self.upper[k]] or [i, j]

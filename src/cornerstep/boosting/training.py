@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -24,6 +23,7 @@ from cornerstep.boosting.machine import Machine
 from cornerstep.boosting.problem import SoftMargin
 from cornerstep.boosting.solvers.settings import MethodSettings
 from cornerstep.boosting.solvers.solver import BoostingSolver
+from cornerstep.core.clock import work_seconds
 from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.learning import training
 from cornerstep.optimiser.loop import run
@@ -43,22 +43,22 @@ class Clock:
     @classmethod
     def started(cls, time_limit: float | None, pressed: Callable[[], bool]) -> Clock:
         """A clock that starts now."""
-        now = time.perf_counter()
+        now = work_seconds()
         return cls(pressed, now + (math.inf if time_limit is None else time_limit), now + _LEAST)
 
     def share(self, count: int) -> Clock:
         """The clock of the next of so many machines that share what is left."""
-        now = time.perf_counter()
+        now = work_seconds()
         return replace(self, deadline=now + max(self.deadline - now, 0.0) / count)
 
     def expired(self, closing: float = 0.0) -> bool:
         """Whether to end before there is a hypothesis; with one, so many seconds would follow."""
-        return self.pressed() or time.perf_counter() >= max(self.deadline - closing, self.least)
+        return self.pressed() or work_seconds() >= max(self.deadline - closing, self.least)
 
     @property
     def left(self) -> float | None:
         """Seconds; None: as many as it takes."""
-        left = self.deadline - time.perf_counter()
+        left = self.deadline - work_seconds()
         return max(left, 0.0) if left < math.inf else None
 
 

@@ -17,10 +17,16 @@ _compiled = 0.0  # seconds so far
 _told = False
 
 
-def seconds() -> float:
+def work_seconds() -> float:
     """``time.perf_counter``, without the time that compilation took."""
     with _lock:
         return (_begun if _compiling else time.perf_counter()) - _compiled
+
+
+def compiled_seconds() -> float:
+    """How long this process has compiled."""
+    with _lock:
+        return _compiled + (time.perf_counter() - _begun if _compiling else 0.0)
 
 
 def stop_for_compilation() -> None:

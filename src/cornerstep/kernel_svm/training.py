@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
@@ -11,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cornerstep.core.clock import work_seconds
 from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.domains import CappedSimplex
 from cornerstep.kernel_svm.pairs import Pair
@@ -69,7 +69,7 @@ def train(problem: ReducedHullProblem, settings: Settings) -> Training:
     the numbers leave the range of float64.
     """
     problem.check_range()
-    begun = time.perf_counter()
+    begun = work_seconds()
     stopping = settings.stopping
     start = None if settings.start is None else _feasible(problem, settings.start)
     stopped = False
@@ -84,7 +84,7 @@ def train(problem: ReducedHullProblem, settings: Settings) -> Training:
         solver = WorkingSetDescent(problem, start)
     stopping = replace(stopping, max_iter=0) if stopped else stopping
     if stopping.time_limit is not None:
-        spent = time.perf_counter() - begun
+        spent = work_seconds() - begun
         stopping = replace(stopping, time_limit=max(stopping.time_limit - spent, 0.0))
     outcome = run(
         solver, stopping, callback=settings.callback, verbose=settings.verbose,
@@ -127,7 +127,7 @@ def train_pairs(
     n_jobs : int
         Threads.
     """
-    begun = time.perf_counter()
+    begun = work_seconds()
     ended = threading.Event()
     failed: list[int] = []
 
@@ -145,7 +145,7 @@ def train_pairs(
                 pair, trains = posed[k](), not is_over()
                 own = replace(settings[k], interrupted=is_over)
                 if own.stopping.time_limit is not None:
-                    left = max(own.stopping.time_limit - (time.perf_counter() - begun), 0.0)
+                    left = max(own.stopping.time_limit - (work_seconds() - begun), 0.0)
                     own = replace(own, stopping=replace(own.stopping, time_limit=left))
                 found = train(pair.problem, own) if trains else _untrained(pair.problem, own)
                 if found.proof.status is Status.INTERRUPTED:

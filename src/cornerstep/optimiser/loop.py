@@ -11,13 +11,13 @@ import math
 import signal
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, NamedTuple, Protocol
 
+from cornerstep.core.clock import work_seconds
 from cornerstep.optimiser.progress import Progress
 from cornerstep.optimiser.result import Status, Trace
 
@@ -130,7 +130,7 @@ class Stopping:
 
     def is_over(self, start: float) -> bool:
         """Whether the time limit of a run has passed that began at ``start``."""
-        return self.time_limit is not None and time.perf_counter() - start >= self.time_limit
+        return self.time_limit is not None and work_seconds() - start >= self.time_limit
 
 
 def _is_at_least_zero(value: Any) -> bool:
@@ -165,7 +165,7 @@ def run(
     not finite is refused and ends the run at the point before it.  The point to return is the best,
     or with ``last_iterate`` the last.
     """
-    start = time.perf_counter()
+    start = work_seconds()
     trace = Trace(solver.extra_columns)
     best: tuple[float, Any] = (math.inf, solver.point)
     stall = _Stall()
@@ -204,7 +204,7 @@ def run(
                     ending = Status.SOLVED if look.gap <= target else Status.PRECISION_LIMIT
                 if solver.monotone or last_iterate or look.value < best[0]:
                     best = (look.value, solver.point)
-                seconds = time.perf_counter() - start
+                seconds = work_seconds() - start
                 gap = look.gap if look.certified else math.nan
                 row = (iteration, seconds, look.value, gap, move.step, move.kind)
                 trace.append(row + look.extra)
@@ -241,7 +241,7 @@ def run(
         status=status,
         look=look,
         n_iter=iteration,
-        seconds=time.perf_counter() - start,
+        seconds=work_seconds() - start,
         trace=trace,
     )
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
+
+from cornerstep.core.clock import work_seconds
 
 _SHORT = 0.05  # seconds: pieces that take less may be longer, those of twice as many are cut
 
@@ -26,9 +27,9 @@ class Pieces:
         start = 0
         while start < n:
             stop = min(start + self._size, n)
-            begin = time.perf_counter()
+            begin = work_seconds()
             yield slice(start, stop)
-            seconds = time.perf_counter() - begin
+            seconds = work_seconds() - begin
             if seconds < _SHORT and stop - start == self._size:
                 self._size = min(2 * self._size, self.most)
             elif seconds > 2 * _SHORT:

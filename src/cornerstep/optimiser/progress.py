@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 import sys
-import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
+
+from cornerstep.core.clock import work_seconds
 
 if TYPE_CHECKING:
     from cornerstep.optimiser.result import Status
@@ -127,7 +128,7 @@ class Progress:
         if gap == gap:  # methods that estimate the gap show the last certified one
             self._gap = gap
             self._descent.add(seconds, gap)
-        now = time.perf_counter()
+        now = work_seconds()
         if self.verbose == 2 and (iteration < 5 or now >= self._next):
             self._console.print(
                 f"{iteration:>10} {seconds:>9.3f} {value:>16.9g} {gap:>11.3e} {step:>10.3g}  {kind}"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from cornerstep.core.clock import work_seconds
 from cornerstep.core.rounding import gamma
 from cornerstep.core.types import FloatArray
 from cornerstep.optimiser.loop import Look
@@ -62,7 +62,7 @@ class Waiting:
 
     def keep(self, point: Any, look: Look, begin: float) -> Look:
         """Keep a full look that began then, if it is the best so far."""
-        self._seconds = time.perf_counter() - begin
+        self._seconds = work_seconds() - begin
         if self._proof is None or look.value <= self._proof[1].value:
             self._proof = point, look
         return look

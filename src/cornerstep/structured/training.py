@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from cornerstep.core.clock import work_seconds
 from cornerstep.core.types import FloatArray
 from cornerstep.learning import training
 from cornerstep.learning.certificates import MachineProof
@@ -34,7 +34,7 @@ class Settings(training.Settings):
     keep_state : bool
         Whether to leave a state to start from.
     begin : float
-        When the time limit began to count, by ``time.perf_counter``: what is prepared counts too.
+        When the time limit began to count, by ``work_seconds``: what is prepared counts too.
     """
 
     sampling: str
@@ -47,7 +47,7 @@ class Settings(training.Settings):
     fixed_step: bool = False
     score: Callable[[FloatArray], float] | None = None
     keep_state: bool = False
-    begin: float = field(default_factory=time.perf_counter)
+    begin: float = field(default_factory=work_seconds)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,7 +123,7 @@ def _left(settings: Settings) -> Stopping:
     limit = settings.stopping.time_limit
     if limit is None:
         return settings.stopping
-    left = max(limit - (time.perf_counter() - settings.begin), 0.0)
+    left = max(limit - (work_seconds() - settings.begin), 0.0)
     return replace(settings.stopping, time_limit=left)
 
 

@@ -14,7 +14,6 @@ rounding taken off the one and added to the other.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -30,6 +29,7 @@ from cornerstep.boosting.solvers.methods import METHODS, Secondary
 from cornerstep.boosting.solvers.run_state import RunState
 from cornerstep.boosting.solvers.settings import MethodSettings
 from cornerstep.boosting.solvers.textbook import PUBLISHED
+from cornerstep.core.clock import work_seconds
 from cornerstep.core.types import FloatArray
 from cornerstep.data.reductions import moved_note
 from cornerstep.optimiser.loop import Look, Move
@@ -209,6 +209,6 @@ class BoostingSolver:
 
 
 def _seconds_of(work: Callable[[], Any]) -> float:
-    begin = time.perf_counter()
+    begin = work_seconds()
     work()
-    return time.perf_counter() - begin
+    return work_seconds() - begin

@@ -15,11 +15,11 @@ Where hulls are slim (K is small) a sample would have too few support vectors to
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 import numpy as np
 
+from cornerstep.core.clock import work_seconds
 from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.kernel_svm.problem import ReducedHullProblem
 from cornerstep.kernel_svm.solvers.settings import WorkingSetSettings
@@ -43,7 +43,7 @@ def starting_point(
     settings = settings or WorkingSetSettings()
     if problem.width < settings.slim:
         return np.zeros(problem.n), False
-    begun = time.perf_counter()
+    begun = work_seconds()
     order = np.empty(problem.n)
     for part in problem.classes:
         order[part] = rng.permutation(order[part].size) / order[part].size
@@ -55,7 +55,7 @@ def starting_point(
     level = problem if len(shares) == 1 else problem.sample(examples)
     beta = level.start()
     for share in shares[1:]:
-        left = None if time_limit is None else max(time_limit - (time.perf_counter() - begun), 0.0)
+        left = None if time_limit is None else max(time_limit - (work_seconds() - begun), 0.0)
         descent = WorkingSetDescent(level, beta, settings)
         stopping = Stopping(0.0, settings.sample_gap, time_limit=left)
         outcome = run(descent, stopping, interrupted=interrupted)

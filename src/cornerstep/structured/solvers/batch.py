@@ -18,12 +18,12 @@ References
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from cornerstep.core.clock import work_seconds
 from cornerstep.core.types import FloatArray
 from cornerstep.learning.rounding import Rounding, certified
 from cornerstep.optimiser.loop import Look, Move
@@ -74,7 +74,7 @@ class BatchSolver(Waiting):
         return self.w * (self.lam * total), self.linear * total
 
     def look(self) -> Look:
-        begin = time.perf_counter()
+        begin = work_seconds()
         corners = self.examples.corners(self.w)
         total, square = self.examples.total, float(self.w @ self.w)
         self._corner = corners.image / (self.lam * total), corners.losses / total
@@ -192,7 +192,7 @@ class SubgradientSolver(Waiting):
         if known and (self.order.passes % self.check_every or self.expired()):
             unknown = (np.nan,) * (len(self.extra_columns) - 2)
             return Look(self._known.value, np.inf, False, (self.best_dual, calls, *unknown))
-        begin = time.perf_counter()
+        begin = work_seconds()
         both = self.primal(last), self.primal(average)
         extra: tuple[Any, ...] = (self.best_dual, calls, both[0][0], both[1][0])
         if self.score is not None:

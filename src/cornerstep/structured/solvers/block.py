@@ -54,12 +54,12 @@ References
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from cornerstep.core.clock import work_seconds
 from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.learning.rounding import Rounding, certified
 from cornerstep.optimiser.loop import Look, Move
@@ -132,7 +132,7 @@ class ExampleBlocks(Waiting):
         return Look(value + gap, gap, False, extra)
 
     def look(self) -> Look:
-        begin, state, dual = time.perf_counter(), self.dual, self.dual.dual()
+        begin, state, dual = work_seconds(), self.dual, self.dual.dual()
         calls = state.examples.oracle_calls
         w, linear = state.average()
         last, last_error = self.primal(state.w)

@@ -34,11 +34,11 @@ References
 from __future__ import annotations
 
 import math
-import time
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from cornerstep.core.clock import work_seconds
 from cornerstep.core.rounding import gamma
 from cornerstep.core.types import FloatArray
 from cornerstep.learning.rounding import Rounding, certified
@@ -138,7 +138,7 @@ class ExtragradientSolver(Waiting):
 
     def look(self) -> Look:
         """``max over z`` at the average w and ``min over w`` at the average z."""
-        begin = time.perf_counter()
+        begin = work_seconds()
         w, image, linear = self.averages
         calls = self.examples.oracle_calls
         value, error = primal(self.examples, self.lam, w, self.examples.hinges(w))
