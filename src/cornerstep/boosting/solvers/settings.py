@@ -75,8 +75,7 @@ class MethodSettings:
     sure : float
         Share of the gap that the estimated bound must promise to leave at most, for a complete
         search to follow.  A smaller share saves searches, a larger one keeps the bound closer to
-        what is known.  1 takes a third more complete searches and 1 % more work, 24 % on image;
-        0.7 and 0.5 take 4 % more.
+        what is known.  1: the same, 24 % more work on image; 0.7 and 0.5 take 4 % more.
     stage_ratio : float
         Factor between the rounds of kept stages, after the first ones: it limits their number to
         some hundreds per factor of 10 in the rounds.

@@ -62,7 +62,7 @@ class SecondOrderSettings:
     "Measured" as in :class:`~cornerstep.multiclass.solvers.block_settings.BlockSettings`, on the 4
     small linear problems with proximal steps and the 7 kernel problems with face steps among those.
     Also measured, and left out for it: to adapt the number of conjugate gradient steps to what they
-    gain (3 % more work in the mean), to skip rounds after a step that gained nothing, and to ask
+    gain (1 % more work in the mean), to skip rounds after a step that gained nothing, and to ask
     for a sufficient decrease of Psi (no difference).
     """
 
