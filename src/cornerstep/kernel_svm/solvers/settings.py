@@ -80,7 +80,8 @@ class WorkingSetSettings:
     Measured: with 2, 43 % more time on covtype, 31 % on random examples (C = 100)."""
 
     steps: int = 2
-    """The same, after each Newton step.  Not measured apart."""
+    """The same, after each Newton step.  Measured: without, 7 % more work in the mean of 25
+    problems, 136 % on diabetis; half 1 % less, twice the same."""
 
     newton_steps: int = 4
     """Newton steps of a round, at most.  Measured: without any, several problems are not solved in
