@@ -39,7 +39,7 @@ def what_rounds_go_by(solver):
     )  # fmt: skip
     corrections = getattr(solver.method, "corrections", None)
     numbers = (
-        current.g, state.soft_margin, state.rounds, oracle.estimated_bound,
+        current.g, state.soft_margin, state.rounds, oracle.estimated_bound, oracle.discoveries,
         len(pool.hypotheses), vars(corrections).get("_gap_at_drop") if corrections else None,
     )  # fmt: skip
     return [array.tobytes() for array in arrays], numbers
@@ -82,15 +82,15 @@ def test_proposals_are_estimates_and_complete_searches_bounds():
     problem = SoftMargin(np.ones(50), 10.0, 1e-3)
     oracle = Oracle(problem, Proposing(matrix), Pool(50), max_answers=40)
     d = oracle.witness
-    oracle.collect(d)
+    oracle.collect(d, d, -1.0)
     assert oracle.bound == np.inf
     assert oracle.estimated_bound == (matrix[:30] @ d).max()
-    before = oracle.estimated_bound, len(oracle.pool)
+    before = oracle.estimated_bound, oracle.discoveries, len(oracle.pool)
     oracle.certify()
     assert oracle.bound == (matrix @ d).max()
-    assert (oracle.estimated_bound, len(oracle.pool)) == before
+    assert (oracle.estimated_bound, oracle.discoveries, len(oracle.pool)) == before
     oracle.bound = np.inf
-    oracle.make_sure()
+    assert oracle.make_sure()
     assert oracle.estimated_bound == oracle.bound == (matrix @ d).max()
     assert len(oracle.pool) == 2
 

@@ -49,16 +49,17 @@ class Corrections:
         return solution
 
     def _start(self, target: float) -> Start | None:
-        """The weights of the last master, where they are at hand."""
-        pool = self.state.pool
-        if self._last is None:
+        """The weights of the last master, unless this one must be solved far beyond them."""
+        pool, gap, settings = self.state.pool, self.state.gap, self.state.settings
+        if self._last is None or target <= settings.warm_target * gap:
             return None
         numbers, weights = self._last
         last = np.zeros(len(pool))
         at = np.minimum(np.searchsorted(pool.numbers, numbers), len(pool) - 1)
         there = pool.numbers[at] == numbers
         last[at[there]] = weights[there]
-        return Start(last, max(self.state.gap, target)) if last.any() else None
+        enough = last.sum() > settings.warm_weight
+        return Start(last, max(gap, settings.warm_gap * target)) if enough else None
 
     def drop_idle(self, solution: MasterSolution) -> None:
         """Drop hypotheses that stay useless, but only as the gap shrinks: no cycles."""
@@ -74,3 +75,8 @@ class Corrections:
         if not state.oracle.learner.exact:  # the bound must hold for them at least
             in_use += state.best.ensemble.numbers
         state.pool.age(useful, in_use, idle.rounds)
+
+    def allow_drops(self) -> None:
+        """Raise the gap at the last drop, which a complete search has shown to be too small."""
+        raised = self.state.settings.raised_drop_gap * self.state.gap
+        self._gap_at_drop = max(self._gap_at_drop, raised)

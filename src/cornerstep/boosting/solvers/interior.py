@@ -22,7 +22,7 @@ The algorithm, Mehrotra's predictor-corrector method, from a strictly interior p
 
 1. Factorise the Newton matrix (:class:`_NewtonSystem` has the elimination).
 2. Predictor: Newton's direction for mu = 0, and how far it can go.
-3. mu is the mean product times the cube of the share that this would leave of it [1]_.
+3. The mean product it would reach tells mu: the less it reaches, the more is centred.
 4. Corrector: Newton's direction for that mu, with the predictor's second-order terms, from the same
    factorisation.
 5. Step nearly to the boundary, d, s and gamma by one length, the multipliers by another.  Both by
@@ -50,7 +50,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from cornerstep.boosting.long_work import in_parts, never
 from cornerstep.boosting.solvers.restriction import Restriction
-from cornerstep.boosting.solvers.solution import BACK_OFF, Start
+from cornerstep.boosting.solvers.solution import Start
 from cornerstep.core.threads import product_threads
 from cornerstep.core.types import FloatArray
 
@@ -60,27 +60,48 @@ _BISECTIONS = 40  # of an interval of length at most 4: to 4e-12
 
 @dataclass(frozen=True)
 class InteriorSettings:
-    """The numbers of the interior point method, measured as in :class:`.settings.MethodSettings`.
+    """The numbers of the interior point method.
 
     Attributes
     ----------
+    back_off : float
+        Share of the way to the boundary that a step goes.  Closer saves steps until one sticks
+        there.  The usual choice [1]_; not measured apart.
+    centring_power : int
+        mu is the mean product times this power of the share that the predictor leaves of it.
+        Mehrotra takes 3, which centres less; 2 keeps d more central.  Not measured apart.
+    negligible_single, negligible_double : float
+        Share of the largest Newton weight below which an example is left out of the Newton matrix,
+        by the precision of the matrix, with whose rounding it competes.  Not measured apart.
+    few : float
+        Share of the examples below which the columns of those that count are gathered; above it the
+        copy costs more than the products it saves.  Not measured apart.
     part_factor : int
         A part of the Newton matrix, between two questions whether the time is up, is by this factor
         smaller than other long work: BLAS takes its time on a busy machine.
     first_mu : float
-        Unit: ``1 / n``.  mu at :meth:`InteriorPoint.start`.  Half, twice: the same; a tenth 1 %
-        more, ten times 4 % less work.
+        Unit: ``1 / n``.  mu at :meth:`InteriorPoint.start`.  Not measured apart.
+    first_slack : float
+        The least slack of the edges there, in units of margins.  Not measured apart.
     spread : float
         Share of the weights that :meth:`InteriorPoint.near` gives to all hypotheses alike: 0 would
-        be on the boundary.  Twice 5 %, four times 8 % more work, a fifth 1 % less.
+        be on the boundary.  Not measured apart.
+    slack : float
+        Unit: the gap at the start.  The least slack of the edges there.  Not measured apart.
     mu_factor : float
-        Unit: the gap at the start, per complementary product.  mu there.  Half 3 % more, twice 5 %
-        less work.
+        Unit: the gap at the start, per complementary product.  mu there.  Not measured apart.
     """
 
+    back_off: float = 0.99
+    centring_power: int = 2
+    negligible_single: float = 1e-5
+    negligible_double: float = 1e-13
+    few: float = 0.7
     part_factor: int = 8
     first_mu: float = 0.05
-    spread: float = 0.05
+    first_slack: float = 1e-4
+    spread: float = 0.1
+    slack: float = 0.3
     mu_factor: float = 2.0
 
 
@@ -136,7 +157,7 @@ class InteriorPoint:
         w = np.full(k, 1.0 / k)
         z, edges = part.image(w), part.edges(d) + part.fixed_edges
         mu = settings.first_mu / d.size
-        gamma = float(edges.max()) + mu * k
+        gamma = float(edges.max()) + max(mu * k, settings.first_slack)
         slack, room, level = gamma - edges, part.caps - d, float(np.median(z))
         return cls(part, tau, settings, d, w, slack, gamma, mu / d, mu / room, level, z, edges)
 
@@ -164,7 +185,7 @@ class InteriorPoint:
         room = 2.0 * mu / (root - rise)
         d = share * part.caps
         edges = part.edges(d) + part.fixed_edges
-        gamma = float(edges.max()) + start.gap
+        gamma = float(edges.max()) + settings.slack * start.gap
         at_cap = mu / (room * part.caps)
         return cls(part, 0.0, settings, d, w, gamma - edges, gamma, mu / d, at_cap, level, z, edges)
 
@@ -198,7 +219,7 @@ class InteriorPoint:
             + (room - primal * guess.d) @ (high + dual * guess.at_cap)
             + (s + primal * guess.slack) @ (w + dual * guess.w)
         )
-        centre = mu * (ahead / count / mu) ** 3
+        centre = mu * (ahead / count / mu) ** self.settings.centring_power
         if expired():
             return False
         change = system.direction(  # 4
@@ -206,7 +227,8 @@ class InteriorPoint:
             centre - room * high + guess.d * guess.at_cap,
             centre - s * w - guess.slack * guess.w,
         )
-        primal, dual = (min(1.0, BACK_OFF * size) for size in self._reach(change, room))
+        back_off = self.settings.back_off
+        primal, dual = (min(1.0, back_off * size) for size in self._reach(change, room))
         if not (math.isfinite(primal + dual) and max(primal, dual) > _LEAST_STEP):
             return False
         return self._go(change, primal, dual)  # 5
@@ -313,13 +335,20 @@ def _newton_matrix(
     settings: InteriorSettings,
     expired: Callable[[], bool],
 ) -> FloatArray | None:
-    """``A' diag(inverse) A + diag(diagonal)``; None if the time is over before it is done."""
-    root = np.sqrt(inverse).astype(matrix.dtype)
+    """``A' diag(inverse) A + diag(diagonal)``, examples of negligible weight left out.
+
+    None if the time is over before it is done.
+    """
+    single = matrix.dtype == np.float32
+    negligible = settings.negligible_single if single else settings.negligible_double
+    kept = np.flatnonzero(inverse > negligible * inverse.max())
+    few = kept.size < settings.few * inverse.size
+    root = np.sqrt(inverse[kept] if few else inverse).astype(matrix.dtype)
     product = np.diag(diagonal)
     for some in in_parts(root.size, settings.part_factor * len(matrix)):
         if expired():
             return None
-        scaled = matrix[:, some] * root[some]
+        scaled = (matrix[:, kept[some]] if few else matrix[:, some]) * root[some]
         with product_threads(len(scaled) * scaled.size // 2):
             product += scaled @ scaled.T
     return product

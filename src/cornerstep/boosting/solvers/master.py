@@ -68,11 +68,11 @@ class MasterSettings:
     Attributes
     ----------
     max_iter : int
-        Newton steps from scratch.  A bound: half of them suffice for all that was measured.
+        Newton steps from scratch.  A program that needs more is beyond the numbers.
     max_warm : int
         Newton steps from known weights, before it starts from scratch.  Without such starts
         (nu = 0.1 m, tol = 0.01) banana takes 3.3 instead of 2.0 CPU seconds, diabetis 0.42 instead
-        of 0.37, and sets that are solved in step 2 the same.  Half 5 % more work, twice the same.
+        of 0.37, and sets that are solved in step 2 the same.  The number is not measured apart.
     single_precision : float
         In units of margins.  For target gaps above it the Newton steps compute in single precision,
         at half the traffic; below it their rounding would show in the gap.

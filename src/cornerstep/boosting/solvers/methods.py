@@ -81,6 +81,9 @@ class Method:
         """Go to the next weights."""
         raise NotImplementedError
 
+    def bound_fell(self) -> None:
+        """React to a bound that has fallen by a complete search."""
+
     @property
     def least_gap(self) -> float:
         """What a look states at least: a published rule may stop later than the gap would."""
@@ -111,6 +114,9 @@ class LPBoost(Method):
         self.corrections.drop_idle(solution)
         self._distribution = solution.distribution
         return Move(1.0, self.kind)
+
+    def bound_fell(self) -> None:
+        self.corrections.allow_drops()
 
 
 class ERLPBoost(LPBoost):
@@ -161,7 +167,8 @@ class MLPBoost(CERLPBoost):
     2. the master is solved to a share of the present gap: its d is then central among the good
        distributions;
     3. the weak learner is asked at mixtures of the master's d and of the best one so far, and
-       proposals will do: in-out separation [5]_.
+       proposals will do: in-out separation [5]_;
+    4. a round that finds nothing new asks the master for more accuracy.
 
     References
     ----------
@@ -176,6 +183,7 @@ class MLPBoost(CERLPBoost):
         self._secondary = secondary
         entropic = secondary == "entropic"
         self.corrections = Corrections(state, entropic, True, step.moves_weight)
+        self._share = state.settings.loose_target
 
     def look(self) -> None:
         state = self.state
@@ -197,22 +205,29 @@ class MLPBoost(CERLPBoost):
         state.follow(step, first)
         return Move(step.size, step.kind)
 
+    def bound_fell(self) -> None:
+        self.corrections.allow_drops()
+
     def _second_candidate(self) -> Candidate:
         if callable(self._secondary):
             return self._given_candidate(self._secondary)
         state, settings = self.state, self.state.settings
-        numbers = state.pool.numbers
-        target = settings.loose_target * max(state.gap, state.problem.eps)
+        numbers, gap = state.pool.numbers, state.gap
+        target = self._share * min(max(gap, state.problem.eps), settings.largest_gap)
         solution = self.corrections.solve(target)
         self.corrections.drop_idle(solution)
+        before = state.oracle.discoveries
+        least = solution.edge - settings.useful * gap
         best = state.oracle.estimated_witness
         try:
             for share in settings.mixtures:
                 d = share * best + (1.0 - share) * solution.distribution
-                state.oracle.collect(d)
+                state.oracle.collect(d, solution.distribution, least)
         except SearchExpiredError:
             state.consider(numbers, solution.weights, solution.image)
             raise
+        if state.oracle.discoveries == before:
+            self._share *= settings.sharpening
         return Candidate(numbers, solution.weights, solution.image)
 
     def _given_candidate(self, secondary: Secondary) -> Candidate:

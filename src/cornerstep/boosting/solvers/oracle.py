@@ -11,8 +11,9 @@ far is an estimate of the bound, which a complete search at the same d can turn 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import Any
 
 import numpy as np
 
@@ -41,6 +42,8 @@ class Oracle:
     estimated_bound, estimated_witness
         The same by all searches.
     calls : int
+    discoveries : int
+        Hypotheses, estimates and bounds that were new.
     """
 
     def __init__(
@@ -50,7 +53,7 @@ class Oracle:
         self.max_answers = max_answers
         self.bound = self.estimated_bound = math.inf
         self.witness = self.estimated_witness = problem.admissible(problem.prior)
-        self.calls = 0
+        self.calls = self.discoveries = 0
 
     @property
     def expired(self) -> Callable[[], bool]:
@@ -74,21 +77,32 @@ class Oracle:
         answer = self.learner.propose(distribution) if enough < math.inf else None
         if answer is None or not (answer.largest or answer.edge >= enough):
             answer = self.learner.query(distribution)
-        self._take(answer, distribution)
+        self._learn(answer, distribution)
+        self._keep(answer.hypotheses[: self.max_answers], answer.margins[: self.max_answers])
         return answer
 
-    def collect(self, distribution: FloatArray) -> None:
-        """Ask for proposals, and keep them."""
+    def collect(self, distribution: FloatArray, at: FloatArray, least: float) -> None:
+        """Ask for proposals; keep the best, and others whose edge at ``at`` is above ``least``."""
         distribution = self.problem.admissible(distribution)
-        self._take(self.learner.propose(distribution), distribution)
+        answer = self.learner.propose(distribution)
+        self._learn(answer, distribution)
+        good = (answer.margins @ at)[: self.max_answers] > least
+        good[0] = True
+        chosen = np.flatnonzero(good)
+        self._keep([answer.hypotheses[k] for k in chosen], answer.margins[chosen])
 
-    def make_sure(self) -> None:
-        """Search completely where the largest edge seems to be smallest."""
+    def make_sure(self) -> bool:
+        """Search completely where the largest edge seems to be smallest.
+
+        Returns whether the bound fell.
+        """
+        before = self.bound
         edge = self.ask(self.estimated_witness).edge
         if self.bound < edge:
             self.estimated_bound, self.estimated_witness = self.bound, self.witness
         else:
             self.estimated_bound = edge
+        return self.bound < before
 
     def certify(self) -> None:
         """Settle the bound for a certificate; nothing else changes.
@@ -107,13 +121,19 @@ class Oracle:
                 edges = found.margins[: self.max_answers] @ self.witness
                 self.bound = max(self.bound, float(edges.max()))
 
-    def _take(self, answer: Answer, distribution: FloatArray) -> None:
-        """What an answer says about the optimum; its hypotheses come into the pool."""
+    def _keep(self, hypotheses: Sequence[Any], margins: FloatArray) -> None:
+        """Take hypotheses into the pool, if there will be time to use them."""
+        self.discoveries += self.pool.add(hypotheses, margins, self.expired)
+
+    def _learn(self, answer: Answer, distribution: FloatArray) -> None:
+        """What an answer says about the optimum."""
+        before = self.bound
         edge = self._lower_bound(answer, distribution)
+        if self.bound < before:
+            self.discoveries += 1
         if edge < self.estimated_bound:
             self.estimated_bound, self.estimated_witness = edge, distribution
-        most = self.max_answers
-        self.pool.add(answer.hypotheses[:most], answer.margins[:most], self.expired)
+            self.discoveries += 1
 
     def _lower_bound(self, answer: Answer, distribution: FloatArray) -> float:
         """The largest edge known at a distribution; the bound, if it is less and complete."""

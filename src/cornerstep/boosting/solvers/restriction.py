@@ -27,22 +27,31 @@ from cornerstep.core.types import FloatArray, IntArray
 
 @dataclass(frozen=True)
 class BandSettings:
-    """The numbers of :class:`Band`, measured as in :class:`.settings.MethodSettings`.
+    """The numbers of :class:`Band`; none has been measured apart.
 
     Attributes
     ----------
     inside : float
         Share of the cap.  ``d_i`` counts as undecided if it is farther than this from 0 and from
-        its cap.  Half 1 %, twice 3 % more work; all examples in the band, 2 % more, 47 % on
-        correlated columns, 29 % on banana.
+        its cap.
+    least : int
+        Examples.  The band is sized as if at least so many were undecided.
     growth : float
         Factor by which later bands are wider after one that did not hold.  More examples cost time
-        in every master to come; fewer cost repetitions.  1 takes 8 % more work, 104 % on diabetis
-        with LPBoost; 1.25 the same, 2.25 takes 1 % less.
+        in every master to come; fewer cost repetitions.
+    most : float
+        Share of all examples from which on leaving the others out does not pay: the Newton matrix
+        is linear in the examples, and a repetition costs as much again.
+    side_slack : float
+        Share of the range of all margins.  An example counts as on the wrong side unless its margin
+        is farther than this from the threshold on the right one.
     """
 
     inside: float = 0.01
+    least: int = 30
     growth: float = 1.5
+    most: float = 0.6
+    side_slack: float = 1e-2
 
 
 class Band:
@@ -65,8 +74,8 @@ class Band:
         d, caps, z = last.distribution, self.problem.caps, last.image
         least = self.settings.inside
         inside = (d > least * caps) & (d < (1.0 - least) * caps)
-        wanted = int(self.width * int(inside.sum()))
-        if wanted >= d.size:
+        wanted = int(self.width * max(int(inside.sum()), self.settings.least))
+        if wanted > self.settings.most * d.size:
             return None
         distance = abs(z - threshold(self.problem, z))
         near = distance <= np.partition(distance, wanted)[wanted]
@@ -81,14 +90,17 @@ class Band:
     ) -> IntArray | None:
         """``rows`` and the examples outside that are on the wrong side of the threshold by now.
 
-        None, all examples, if there is none.
+        None, all examples, if there is none, or if there are too many.
         """
         level = threshold(self.problem, image)
+        slack = self.settings.side_slack * float(np.ptp(image))
         outside = np.ones(image.size, dtype=bool)
         outside[rows] = False
         capped = distribution > 0.5 * self.problem.caps
-        wrong = outside & np.where(capped, image >= level, image <= level)
-        return np.union1d(rows, np.flatnonzero(wrong)) if wrong.any() else None
+        wrong = outside & np.where(capped, image >= level - slack, image <= level + slack)
+        if not wrong.any() or rows.size > self.settings.most * image.size:
+            return None
+        return np.union1d(rows, np.flatnonzero(wrong))
 
 
 class Restriction:
@@ -180,7 +192,7 @@ class Restriction:
 
 
 def add_tail(
-    problem: SoftMargin, image: FloatArray, reach: float, seen: npt.NDArray[np.bool_]
+    problem: SoftMargin, image: FloatArray, reach: float, most: float, seen: npt.NDArray[np.bool_]
 ) -> IntArray | None:
     """The examples that may get weight in the smoothed master, and those ``seen`` before.
 
@@ -190,6 +202,8 @@ def add_tail(
     image : array of shape (m,)
     reach : float
         Margins above the threshold by more than this have no weight.
+    most : float
+        Share of all examples from which on leaving the others out does not pay.
     seen : array of bool of shape (m,)
         The examples of earlier calls; those of this one are added.  Examples only join, so that the
         repetitions end.
@@ -197,9 +211,9 @@ def add_tail(
     Returns
     -------
     rows : array of int or None
-        None: all examples, or none of them is new.
+        None, all examples: these are most of them, or none of them is new.
     """
     before = np.count_nonzero(seen)
     seen |= image <= threshold(problem, image) + reach
     rows = np.flatnonzero(seen)
-    return rows if before < rows.size < image.size else None
+    return rows if before < rows.size < most * image.size else None

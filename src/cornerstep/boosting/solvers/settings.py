@@ -28,25 +28,12 @@ class Idle(NamedTuple):
 class MethodSettings:
     """The numbers of the methods.
 
-    What a number costs is in work until the target (searches, Newton steps and matrices by their
-    size, rounds), in the mean of 28 problems: parts of 12 Raetsch sets, and generated ones (noise,
-    wide, correlated and binary columns, a checkerboard, weights, stumps), nu = 0.05 to 0.5 of the
-    examples, atol = 1e-4 to 0.05, three of them for LPBoost and ERLPBoost.  Any change leads to
-    other hypotheses, and the work on one problem varies by a quarter; means differ by chance by
-    5 %: "the same" is less.
-
-    Also measured, and left out for it: to ask the master for more accuracy after a round without a
-    new hypothesis, to start it from scratch where it must be solved far beyond the last one or few
-    of its weights are at hand, and to drop hypotheses again after a bound that fell (no
-    difference); to keep only proposals of an edge near the master's, and to leave examples of
-    little weight out of the Newton matrix (the same).
-
     Attributes
     ----------
     max_answers : int
-        Hypotheses kept of one answer.  More of them save rounds and make every master larger.  A
-        quarter 9 % more work, 75 % on ringnorm; half the same; any number the same, 42 % more on
-        wide data.
+        Hypotheses kept of one answer.  More of them save rounds and make every master larger.  One
+        question per round instead of ``mixtures`` takes half as many rounds again or more
+        (docs/boosting.md); this number is not measured apart.
     single_precision : float
         In units of margins.  From this accuracy eps on, margins at hand are kept in single
         precision, at half the traffic; their rounding is far below it, and certificates are
@@ -55,33 +42,50 @@ class MethodSettings:
         Share of eps to which LPBoost and ERLPBoost have their master solved: exactly, as they are
         defined, within what eps can tell.
     loose_target : float
-        Share of the gap to which MLPBoost has its master solved.  Exact vertices by the simplex
-        method took 744 rounds on 1,000 rows of twonorm (docs/boosting.md); half the same work in
-        15 % fewer rounds, twice 104 % more.
+        Share of the gap to which MLPBoost has its master solved, at first.  Exact vertices by the
+        simplex method took 744 rounds on 1,000 rows of twonorm (docs/boosting.md); between a fifth
+        and other shares nothing has been measured.
+    largest_gap : float
+        In units of margins.  A larger gap counts as this one for ``loose_target``: margins differ
+        by 2 at most.
+    sharpening : float
+        Factor of ``loose_target`` after a round that found nothing new.  Not measured apart.
     mixtures : tuple of float
         Shares of the best distribution so far in the three questions of a round of MLPBoost; the
         rest is the master's.  Asking at points of the central path alone takes 33 instead of 26
         rounds on ringnorm, one question half as many rounds again or more (docs/boosting.md).
+    useful : float
+        Share of the gap.  What a further hypothesis of an answer may lack of the master's largest
+        edge and still be kept.  Not measured apart.
     idle_smoothed, idle_interior : Idle
         When hypotheses are dropped, by the master that says so: the smoothed one has a d that tells
-        sooner.  Sooner makes masters and ensembles smaller, and lets hypotheses go that come again.
-        Half the edge 27 % and 15 % more work; that of the other for the smoothed one 12 % less, on
-        whole sets with ensembles larger by a quarter, for the interior one 35 % more; never, 49 %
-        more and 4 % less.
+        sooner.  Sooner makes masters smaller, and lets hypotheses go that come again.  Not measured
+        apart.
     drop_gap : float
         Share of the gap at the last drop.  The gap must have shrunk to it before others are
-        dropped, so that nothing cycles.  Whatever the gap, 54 % more work, 20 times as much on
-        diabetis; 0.9 takes 9 %, half 16 % less, with ensembles larger by 4 % and 15 %.
+        dropped, so that nothing cycles.
+    raised_drop_gap : float
+        Factor of the present gap, which counts as the gap at the last drop if that was smaller and
+        a complete search has shown that the gap had been underestimated.
+    warm_target : float
+        Share of the gap.  A master that must be solved further than this starts from scratch: the
+        last weights would be no good start.  Not measured apart.
+    warm_weight : float
+        Of the last weights, that must still be at hand for them to be a start.  Not measured apart.
+    warm_gap : float
+        Unit: the master's target.  The gap at such a start is taken to be this at least: a smaller
+        one would put it too close to the boundary.  Not measured apart.
     sure : float
         Share of the gap that the estimated bound must promise to leave at most, for a complete
         search to follow.  A smaller share saves searches, a larger one keeps the bound closer to
-        what is known.  1: the same, 24 % more work on image; 0.7 and 0.5 take 4 % more.
+        what is known.  Not measured apart.
     stage_ratio : float
         Factor between the rounds of kept stages, after the first ones: it limits their number to
         some hundreds per factor of 10 in the rounds.
     closing_sorts : float
         What is to do when the time is up, beside the margins of the best ensemble: in times that
-        margins are sorted.  For time limits: too few overrun them, too many end a run early.
+        margins are sorted.  Too few overrun a time limit, too many end a run early.  Not measured
+        apart.
     textbook : bool
         The methods as published (:mod:`~cornerstep.boosting.solvers.textbook`): of the numbers
         here only those of ``TEXTBOOK``, ``stage_ratio``, ``closing_sorts`` and ``master`` count.
@@ -92,10 +96,17 @@ class MethodSettings:
     single_precision: float = 1e-4
     exact_target: float = 1e-3
     loose_target: float = 0.2
+    largest_gap: float = 0.5
+    sharpening: float = 0.5
     mixtures: tuple[float, ...] = (0.8, 0.5, 0.2)
+    useful: float = 0.2
     idle_smoothed: Idle = field(default=Idle(edge=0.2, rounds=1))
     idle_interior: Idle = field(default=Idle(edge=0.25, rounds=2))
     drop_gap: float = 0.99
+    raised_drop_gap: float = 1.02
+    warm_target: float = 0.05
+    warm_weight: float = 0.5
+    warm_gap: float = 2.0
     sure: float = 0.85
     stage_ratio: float = 1.01
     closing_sorts: float = 8.0

@@ -26,8 +26,8 @@ from cornerstep.boosting.solvers.solution import MasterSolution, edges_of, image
 from cornerstep.core.types import FloatArray
 
 _TOLERANCE = 1e-10  # the tightest that HiGHS takes
-# Entries of the matrix that simplex iterations go over, between two questions for the time: a bound
-# on how late a time limit is noticed.  Fewer factorise the basis more often.
+# Entries of the matrix that simplex iterations go over, between two questions for the time.  Fewer
+# end sooner, and factorise the basis more often.  Not measured apart.
 _AT_ONCE = 1 << 28
 
 

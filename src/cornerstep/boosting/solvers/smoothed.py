@@ -52,7 +52,6 @@ from cornerstep.boosting.long_work import never
 from cornerstep.boosting.problem import SoftMargin
 from cornerstep.boosting.solvers.restriction import add_tail
 from cornerstep.boosting.solvers.solution import (
-    BACK_OFF,
     MasterSolution,
     Pruning,
     edges_of,
@@ -67,68 +66,70 @@ _RIDGE = 1e-7  # of the mean diagonal of A'DA, which in single precision may mis
 
 @dataclass(frozen=True)
 class SmoothedSettings:
-    """The numbers of the smoothed master, measured as in :class:`.settings.MethodSettings`.
+    """The numbers of the smoothed master.
 
     Attributes
     ----------
     max_steps : int
         Newton steps before it is given up.  Where they converge three to five do; the number only
-        limits what is lost before the interior point method follows.  Half 9 % less, twice 18 %
-        more work.
+        limits what is lost before the interior point method follows.
     hessian_steps : int
         Newton steps for which a second derivative serves.  One for all of them: the steps stop
         converging; a new one as soon as a step gains little: more of them, and as many steps
         (docs/boosting.md, "What did not pay").
     coarse : float
         Targets in the gap that sets tau and mu.  It is the inverse of the share of the gap to which
-        MLPBoost has its master solved.  Half the same, twice 38 % more work.
+        MLPBoost has its master solved.
     barrier : float
         Unit: the gap.  What the barrier takes from the value, ``k mu``.  More of it gives more
-        central weights, and loses more.  Twice 12 %, four times 29 % more work; a fifth 4 % less,
-        but 137 % more on correlated columns.
+        central weights and fewer steps, and loses more.  Not measured apart.
     slack : float
-        Unit: the gap.  The least slack at the start.  1 takes 18 % more Newton steps; half and
-        twice the same work.
+        Unit: the gap.  The least slack at the start.  Not measured apart.
     new_share : float
-        Share of the weight that new hypotheses get at the start: 0 is on the boundary.  Half and
-        twice: the same.
+        Share of the weight that new hypotheses get at the start: 0 is on the boundary.  Not
+        measured apart.
     all_share : float
-        Share of the weight that is spread over all hypotheses at the start.  Half and twice: the
-        same; 0, and new hypotheses by the gap alone, 15 % more Newton steps.
+        Share of the weight that is spread over all hypotheses at the start.  Not measured apart.
     fine : float
         In units of margins.  Below this gap ``new_share`` and ``all_share`` shrink with the gap: a
-        start that is far from the solution in units of tau does not converge.  Half 3 % more, twice
-        6 % less work.
+        start that is far from the solution in units of tau does not converge.
     reach : float
         Unit: tau.  Margins that far above the threshold have no weight: it is below
-        ``exp(-reach)`` of the cap.  Without, 2 % more work, 22 % on correlated columns, 13 % on
-        banana; half the same.
+        ``exp(-reach)`` of the cap.  Not measured apart.
+    most : float
+        Share of all examples from which on leaving the others out does not pay.  Not measured
+        apart.
     whole_slack : float
         Unit: the target.  What the largest edge may exceed that of the ensemble by, over all
-        examples: what the master promises, of which nothing else makes sure.
+        examples.  Not measured apart.
     least_curvature : float
         Share of the largest curvature below which examples are left out of the second derivative.
-        More speeds up each of them and spoils the direction.  0 takes 2 % more work, half the same,
-        twice 7 % less.
+        More speeds up each of them and spoils the direction.  Not measured apart.
     examples_per_hypothesis : int
-        Examples in the second derivative; of more, so many are drawn at random, so that its cost
-        does not grow with the examples.  k examples give a matrix of rank k; the more, the closer
-        to the true one.  Half 8 % less work, twice 4 % less, all of them 2 % less, but 78 % more on
-        banana.
+        Examples in the second derivative; of more, so many are drawn at random.  k examples give a
+        matrix of rank k; the more, the closer to the true one.  Not measured apart.
+    back_off : float
+        Share of the way to the boundary that a step goes.  Not measured apart.
+    centring_power : int
+        The corrector aims at the mean product times this power of the share that the predictor
+        leaves of it, as in the interior point method.  Not measured apart.
     """
 
     max_steps: int = 10
     hessian_steps: int = 3
     coarse: float = 5.0
-    barrier: float = 0.05
+    barrier: float = 0.1
     slack: float = 0.3
     new_share: float = 0.05
     all_share: float = 0.02
     fine: float = 0.1
     reach: float = 9.0
+    most: float = 0.7
     whole_slack: float = 2.0
     least_curvature: float = 0.03
     examples_per_hypothesis: int = 8
+    back_off: float = 0.95
+    centring_power: int = 2
 
 
 def solve_smoothed(
@@ -162,14 +163,16 @@ def solve_smoothed(
     w = _starting_weights(weights, gap, settings)
     seen = np.zeros(problem.size, bool)
     while True:
-        rows = add_tail(problem, image_of(w, margins), settings.reach * tau, seen)
+        image = image_of(w, margins)
+        rows = add_tail(problem, image, settings.reach * tau, settings.most, seen)
         part = problem if rows is None else SoftMargin(problem.weights[rows], problem.nu, tau)
         some = margins if rows is None else margins.take(rows, 1)
         ascent = NewtonAscent(part, some, tau, gap, w, settings)
         if not ascent.run(target, expired):
             return None
-        w, z, d, edges = ascent.w, ascent.z, ascent.d, ascent.edges
+        w = ascent.w
         if rows is None:
+            z, d, edges = ascent.z, ascent.d, ascent.edges
             break
         z = image_of(w, margins)
         d = problem.smoothed(z, 1.0 / tau).distribution
@@ -310,15 +313,15 @@ class NewtonAscent:
         dw, ds = direction(first, 0.0)
         now = float(s @ w) / k
         ahead = float((s + _step_size(s, ds) * ds) @ (w + _step_size(w, dw) * dw)) / k
-        centre = max(now * (ahead / now) ** 3, self.mu)
+        centre = max(now * (ahead / now) ** self.settings.centring_power, self.mu)
         product = centre - dw * ds
         dw, ds = direction(_solve(factor, self.edges + product / w), product)
         if self._go(dw, centre, expired):
-            self.slack = s + _step_size(s, ds, BACK_OFF) * ds
+            self.slack = s + _step_size(s, ds, self.settings.back_off) * ds
 
     def _go(self, dw: FloatArray, mu: float, expired: Callable[[], bool]) -> bool:
         """Step along dw, halved until ``g_tau + mu sum ln w`` has not fallen; False: no time."""
-        w, size = self.w, _step_size(self.w, dw, BACK_OFF)
+        w, size = self.w, _step_size(self.w, dw, self.settings.back_off)
         dz = image_of(dw, self.margins)
         least = self.g + mu * float(np.log(w).sum())
         for _ in range(_HALVINGS):

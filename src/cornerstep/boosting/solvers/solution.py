@@ -15,10 +15,6 @@ import numpy as np
 from cornerstep.boosting.problem import SoftMargin
 from cornerstep.core.types import FloatArray
 
-# Share of the way to the boundary that a step of either master goes: the usual choice of interior
-# point methods.  0.9 to 0.995 differ by 2 % of the work in either master.
-BACK_OFF = 0.99
-
 
 class Start(NamedTuple):
     """Weights of the last solution, 0 for hypotheses that came since; the gap they seem to have."""
@@ -74,12 +70,10 @@ class Pruning:
     ----------
     edge_slack : float
         Unit: the master's target gap.  A hypothesis is idle whose edge is smaller by more than this
-        than that of the ensemble.  Less makes sparser ensembles, of which more are refused.  Half
-        to never: work and ensembles within 2 %, but steps that move weight keep all hypotheses with
-        weight at hand: never, twice the hypotheses on waveform with pairwise steps.
+        than that of the ensemble.  Less makes sparser ensembles, of which more are refused.  Not
+        measured apart.
     value_slack : float
-        Unit: the master's target gap.  What the value may lose for it.  0 to twice: the same; any
-        loss, 7 % more work.
+        Unit: the master's target gap.  What the value may lose for it.  Not measured apart.
     """
 
     edge_slack: float = 2.0

@@ -143,8 +143,9 @@ class BoostingSolver:
         """Search completely if proposals promise to narrow the gap much, or to end it."""
         oracle = self.state.oracle
         gap = self.settings.sure * (oracle.bound - self.soft_margin)
-        if oracle.estimated_bound < oracle.bound and self.state.gap <= max(gap, self.problem.eps):
-            oracle.make_sure()
+        is_promising = self.state.gap <= max(gap, self.problem.eps)
+        if oracle.estimated_bound < oracle.bound and is_promising and oracle.make_sure():
+            self.method.bound_fell()
 
     def move(self) -> Move:
         self.state.rounds += 1
