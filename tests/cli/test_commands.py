@@ -520,3 +520,11 @@ def test_large_files_are_read_in_blocks(folder, monkeypatch):
     monkeypatch.setattr(data, "_LARGE", 0.0)
     assert data.is_large(folder / "n.svm")
     assert not data.is_large(folder / "n.csv")
+
+
+def test_compile_prepares_what_default_fits_need(capsys):
+    assert run(["compile"]) == 0
+    said = capsys.readouterr().out
+    for name in ("MulticlassSVC", "ReducedHullSVC", "SoftMarginBoosting", "StructuredSVC"):
+        assert name in said
+    assert "kept in " in said

@@ -445,7 +445,7 @@ def test_a_solved_model_that_is_constant_says_so(m, sparse):
     with pytest.warns(UserWarning, match="MulticlassSVC is solved, and answers the same") as seen:
         model = MulticlassSVC(C=1e-6).fit(data, y)
     assert len(set(model.predict(X))) == 1
-    assert ("smoothing=1" in str(seen[0].message)) == (m > 2)
+    assert ("smoothing=0.5" in str(seen[0].message)) == (m > 2)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         MulticlassSVC(C=1.0).fit(X, X[:, 0] > 1)  # few are on the other side

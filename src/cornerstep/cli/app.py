@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cornerstep.cli import inspecting, training, using
+from cornerstep.cli import inspecting, preparing, training, using
 from cornerstep.cli.screen import (
     CRASHED,
     INTERRUPTED,
@@ -39,7 +39,7 @@ class EndedError(Exception):
     """A command that ended by its cause, which the option parser would take for its own affair."""
 
 
-def _command(function: Callable[..., None]) -> None:
+def _command(function: Callable[..., None], name: str | None = None) -> None:
     @wraps(function)
     def wrapped(*arguments: Any, **options: Any) -> None:
         try:
@@ -47,7 +47,7 @@ def _command(function: Callable[..., None]) -> None:
         except (KeyboardInterrupt, EOFError, OSError) as problem:
             raise EndedError from problem
 
-    app.command()(wrapped)
+    app.command(name)(wrapped)
 
 
 for _function in (
@@ -55,6 +55,7 @@ for _function in (
     inspecting.certify, using.convert, using.export, inspecting.demo,
 ):  # fmt: skip
     _command(_function)
+_command(preparing.compile_kernels, "compile")
 
 
 @app.callback(invoke_without_command=True)

@@ -87,6 +87,11 @@ def enable_cache(function: Any) -> None:
         function._cache._cache_file.__class__ = CheckedCacheFile
 
 
+def cache_folder(function: Any) -> str | None:
+    """Where a function's compiled forms are kept; None if nowhere."""
+    return getattr(getattr(function, "stats", None), "cache_path", None)
+
+
 @contextmanager
 def _temporary_place() -> Iterator[None]:
     """The compiler keeps its files in a temporary folder, if nobody else can write there."""

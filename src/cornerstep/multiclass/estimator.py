@@ -12,7 +12,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
-from cornerstep.data.arrays import device_errors, is_other_library
+from cornerstep.data.arrays import device_errors, is_other_library, to_numpy
 from cornerstep.data.rows import HeldRows, Rows, as_rows, is_dask
 from cornerstep.learning.certificates import Certificate
 from cornerstep.learning.claims import Recomputed
@@ -59,7 +59,8 @@ class MulticlassSVC(MulticlassScores, MarginsDisplay, ClassifierMixin, Certified
     C : float, default=1
         Weight of the losses.
     smoothing : float, default=0
-        mu > 0 replaces Phi by its Moreau envelope Phi_mu.
+        mu > 0 replaces Phi by its Moreau envelope Phi_mu.  For classes that overlap so much that
+        none is ever as likely as all others together take 0.5: without, W = 0 is the optimum.
     kernel : str or callable, default='linear'
         'linear', 'rbf', 'poly', 'sigmoid', 'precomputed' or a function: one joint machine for all
         classes.  Those that need not be positive semidefinite are checked on the training examples.
@@ -308,7 +309,7 @@ class MulticlassSVC(MulticlassScores, MarginsDisplay, ClassifierMixin, Certified
         if self.kernel != "linear":
             return not self.support_.size
         if self.feature_map is not None or not isinstance(problem, MulticlassProblem):
-            return not bool((self.coef_ != 0).any())
+            return not to_numpy(self.coef_).any()
         counts = np.bincount(problem.labels, minlength=problem.n_classes)
         order = np.argsort(problem.labels, kind="stable")
         places = np.arange(order.size) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -324,7 +325,7 @@ class MulticlassSVC(MulticlassScores, MarginsDisplay, ClassifierMixin, Certified
         return (
             "C is too small for them, or they overlap so much that no class is ever as likely as "
             "all others together, where this loss cannot tell them apart",
-            "take smoothing=1, loss='top-k', loss='usunier' or a larger C",
+            "take smoothing=0.5, loss='top-k', loss='usunier' or a larger C",
         )
 
     def _settings(self) -> Settings:

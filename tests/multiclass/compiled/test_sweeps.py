@@ -9,12 +9,14 @@ from scipy.optimize import minimize_scalar
 
 from cornerstep import MulticlassSVC
 from cornerstep.multiclass.compiled import sweeps as kernels
-from cornerstep.multiclass.examples import Examples
+from cornerstep.multiclass.examples import Examples, KernelExamples
 from cornerstep.multiclass.problem import MulticlassProblem
 from cornerstep.multiclass.solvers.block import BlockAscent
+from cornerstep.multiclass.solvers.block_settings import BlockSettings
+from cornerstep.multiclass.solvers.pace import SECOND_ORDER
 from cornerstep.multiclass.solvers.pool import active_examples
 from cornerstep.multiclass.solvers.rescaling import best_scale
-from cornerstep.multiclass.solvers.second_order import Faces
+from cornerstep.multiclass.solvers.second_order import Faces, SecondOrderSettings
 from cornerstep.optimiser.loop import Stopping, run
 from support.multiclass_problems import LOSS_KINDS, draw
 
@@ -221,3 +223,22 @@ def test_products_by_parts(dtype, monkeypatch):
     scores = examples.scores(slice(4, 40), image, exact=True)
     np.testing.assert_allclose(scores, X[4:].astype(float) @ image.T, rtol=0, atol=1e-12)
     assert not examples.image(sp.csr_array((40, 3))).any()
+
+
+# -- second-order steps that do not pay ------------------------------------------------------------
+
+
+def test_steps_that_do_not_pay_get_rare():
+    steps = SecondOrderSettings(worth=np.inf, first_effort=5, least_effort=5, most_effort=5)
+    settings = BlockSettings(second_order=steps)
+    given = draw("max-hinge", 0.0, 0)
+    examples = KernelExamples(given.X @ given.X.T)
+    problem = MulticlassProblem(examples, given.y, given.rho.size, given.loss, given.scales)
+    solver = BlockAscent(problem, np.random.default_rng(0), 1e-9, settings=settings)
+    solver.pace.stage = SECOND_ORDER
+    kinds = []
+    for _ in range(20):
+        solver.look()
+        kinds.append(solver.move().kind)
+    at = [k for k, kind in enumerate(kinds) if kind != "sweeps"]
+    assert at == [0, 2, 6, 14]  # pauses of 1, 3 and 7 rounds

@@ -10,7 +10,6 @@ from cornerstep.multiclass.examples import Examples
 from cornerstep.multiclass.problem import MulticlassProblem
 from cornerstep.multiclass.solvers.acceleration import Acceleration, AccelerationSettings
 from cornerstep.multiclass.solvers.block import BlockAscent
-from cornerstep.multiclass.solvers.block_settings import BlockSettings
 from cornerstep.multiclass.solvers.pace import ACCELERATED, SECOND_ORDER, SWEEPS
 from cornerstep.multiclass.solvers.pool import active_examples, coefficients_of, empty_pool
 from support.multiclass_problems import LOSS_KINDS, draw, optimum
@@ -24,8 +23,7 @@ def started(kind, smoothing=0.0, seed=0):
     problem = MulticlassProblem(
         Examples(given.X), given.y, given.rho.size, given.loss, given.scales, smoothing
     )
-    settings = BlockSettings(most_accelerated_rounds=np.inf)
-    solver = BlockAscent(problem, np.random.default_rng(seed), 1e-9, settings=settings)
+    solver = BlockAscent(problem, np.random.default_rng(seed), 1e-9)
     solver.pace.stage = ACCELERATED
     return solver, given
 

@@ -111,7 +111,7 @@ def paced(gaps, target=1e-3):
     pace = Pace(BlockSettings(), target, kernel=False, second_order=True)
     for gap in gaps:
         pace.note_look(gap, 1.0)
-        pace.sweeps = 4
+        pace.note_sweeps(4, 1.0, 1.0, 0.1)
         pace.rounds += 1
     return pace
 

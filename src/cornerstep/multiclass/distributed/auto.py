@@ -106,7 +106,7 @@ class SpreadAuto:
     def _is_slow(self) -> bool:
         gap, allowed = self._gaps[-1], max(self.target * self._value, _TINY)
         settings = self._block.settings
-        if len(self._gaps) <= settings.window or gap <= allowed:
+        if len(self._gaps) <= settings.least_rounds or gap <= allowed:
             return False
         earlier = max(self._gaps[-1 - settings.window], _TINY)
         pace = math.log(earlier / gap) / settings.window

@@ -49,32 +49,25 @@ class AccelerationSettings:
     """The numbers of accelerated steps.
 
     They were chosen together, on standardised mnist (all rows, C = 0.1: 4 s instead of 32; C = 1:
-    13 s instead of some 350; C = 10, not solved before: 80 s).  "Measured" as in
-    :class:`~cornerstep.multiclass.solvers.block_settings.BlockSettings`, on the 17 problems there
-    that have such steps.
+    13 s instead of some 350; C = 10, not solved before: 80 s).  None was measured apart.
     """
 
     least_pull: float = 3.0
     """The first and the least pull, in units of the regulariser: momentum is of the order of
-    ``1 - 1/sqrt(1 + pull)``, so that a smaller one has hardly any.  Measured: half 2 % more work,
-    25 % on iris; twice 3 % more, 34 % on news20."""
+    ``1 - 1/sqrt(1 + pull)``, so that a smaller one has hardly any."""
 
     most_pull: float = 1000.0
-    """A bound, so that the pull stays finite however long D grows; no problem gets there.
-    Measured: 100 takes 10 % more work on wine, 10 takes 16 % more on all."""
+    """The most: sweeps solve such a problem nearly exactly, and the centre moves slowly."""
 
     raise_pull: float = 1.1
-    """Factor on the pull after a step that raised D.  Measured: 1 takes 17 % more work, 250 % on
-    vowel; 1.05 takes 8 % more; 1.2 takes 3 % less."""
+    """Factor on the pull after a step that raised D."""
 
     lower_pull: float = 0.5
-    """Factor on the pull after another.  Measured: 1 takes 6 % more work, 46 % on pendigits; half
-    8 % more; 0.7 takes 3 % less."""
+    """Factor on the pull after another."""
 
     memory: float = 8.0
     """The mean of the weights is over about the last 1/memory of the steps: a longer one remembers
-    worse weights, a shorter one averages less.  Measured: 1 takes 4 % more work, 19 % on iris; half
-    the same, twice 1 % more."""
+    worse weights, a shorter one averages less."""
 
 
 class Acceleration:

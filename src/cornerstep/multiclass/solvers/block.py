@@ -244,10 +244,10 @@ class BlockAscent:
                     if self.expired():
                         break
                 iterate.advance(self.settings.acceleration)
-        elif stage == SECOND_ORDER:
+        elif stage == SECOND_ORDER and self.second_order.is_due():
             # sweeps last: they leave a W that is better for P than a second-order step does
             iterate.image, iterate.pool, kind = self.second_order.take_step(
-                active, iterate.image, iterate.pool
+                active, iterate.image, iterate.pool, self.pace.gain
             )
         self._sweep(active)
         self.pace.rounds += 1
@@ -258,25 +258,30 @@ class BlockAscent:
 
         Blocks that stand still rest; where most do and little is gained, a last sweep is over all.
         """
-        settings, pace = self.settings, self.pace
-        count, gained = 0, 0.0
+        settings, pace, examples = self.settings, self.pace, self.problem.examples
+        entries = self.iterate.pool[1].size + active.size
+        kind_cost = settings.sweep_cost(examples.rows[0])
+        cost = kind_cost * entries / (examples.n * self.problem.n_classes)
+        count, spent, gained = 0, 0.0, 0.0
         moving = active.copy()  # sweeps shuffle it
         most = pace.most_sweeps()
-        while count < most and not self.expired():
+        while count < most and (count < 2 or spent < settings.sweep_budget) and not self.expired():
             gains = self.iterate.sweep(moving, self.order.seed())
+            spent += cost * moving.size / max(active.size, 1)
             count += 1
             total = float(gains.sum())
             gained += total
-            if total <= 0.0:  # all that is left is rounding
+            if pace.is_little(total, self.best.dual):
                 break
             moving = still_moving(moving, gains, settings.resting_gain)
         few = moving.size < settings.polish_share * active.size
         if few and gained < settings.polish_gain * pace.gap and not self.expired():
             # the duals are good, W is not: blocks that rest do not fit it any more
             gained += float(self.iterate.sweep(active, self.order.seed()).sum())
+            spent += cost
             count += 1
         self.sweeps += count
-        pace.sweeps = count
+        pace.note_sweeps(count, gained, spent, cost)
 
     # -- step 3: the certificate ---------------------------------------------------------------
 

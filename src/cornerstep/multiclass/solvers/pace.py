@@ -27,10 +27,10 @@ class Pace:
     stage : {'sweeps', 'accelerated', 'second-order'}
     rounds : int
         Made so far.
-    sweeps : int
-        Of the last round.
     gap : float
         Of the last look.
+    gain : float
+        What the sweeps of the last round gained in D.
     """
 
     def __init__(
@@ -39,11 +39,14 @@ class Pace:
         self.settings, self.target = settings, target
         self.stage, self._stage_began = SWEEPS, 0
         self.rounds = 0
+        self.gain = 0.0
         self._kernel, self._second_order = kernel, second_order
         self._gaps: list[float] = []
         self._value = math.inf  # P at the last look
         self._least_gap, self._stale_rounds = math.inf, 0
-        self.sweeps = 0
+        self._least_gain = settings.least_gain
+        self._sweeps = 0  # of the last round
+        self._round_cost = self._step_cost = 0.0  # in looks, of a round and of a CG step
 
     @property
     def gap(self) -> float:
@@ -65,18 +68,23 @@ class Pace:
 
     def _choose_stage(self, gap: float, value: float) -> None:
         """Leave a stage that, at its pace, is not the way to the target."""
-        window = self.settings.window
-        if self.stage == SWEEPS:
-            following = SECOND_ORDER if self._kernel else ACCELERATED
-            most = self.settings.most_sweep_rounds
-        elif self._second_order:
-            following, most = SECOND_ORDER, self.settings.most_accelerated_rounds
+        settings = self.settings
+        cost = 1.0
+        if self.stage == SWEEPS and self._kernel:
+            following, window = SECOND_ORDER, settings.kernel_second_order_window
+            cost, most = self._round_cost, settings.kernel_second_order_after * self._step_cost
+        elif self.stage == SWEEPS:
+            following, window = ACCELERATED, settings.accelerate_window
+            most = settings.accelerate_after
+        elif self.stage == ACCELERATED and self._second_order:
+            following, window = SECOND_ORDER, settings.second_order_window
+            most = settings.second_order_after
         else:
             return
         if self.rounds - self._stage_began < window or gap <= self.target * value:
             return
         pace = _log(self._gaps[-1 - window] / gap) / window
-        if self._to_go(gap, value) > pace * most:
+        if self._to_go(gap, value) * cost > pace * most:
             self.stage, self._stage_began = following, self.rounds
 
     def _to_go(self, gap: float, value: float) -> float:
@@ -93,9 +101,21 @@ class Pace:
         before, gap = self._gaps[-2:] if self.rounds > 1 else (0.0, 0.0)
         if self.stage != SWEEPS or not before > gap > 0:
             return most
-        needed = settings.sweeps_margin * self.sweeps * self._to_go(gap, self._value)
+        needed = settings.sweeps_margin * self._sweeps * self._to_go(gap, self._value)
         pace = _log(before / gap)  # 0 where the gap fell by rounding alone
         return most if needed >= most * pace else max(2, math.ceil(needed / pace))
+
+    def is_little(self, gain: float, dual: float) -> bool:
+        """Whether a sweep with this gain, at about this D, ends the round."""
+        little = gain <= self._least_gain * self.target * abs(dual)
+        if little:
+            self._least_gain *= self.settings.least_gain_factor
+        return little
+
+    def note_sweeps(self, count: int, gain: float, spent: float, cost: float) -> None:
+        """So many sweeps gained so much in all, for so many looks; one over all blocks costs."""
+        self._sweeps, self.gain = count, gain
+        self._round_cost, self._step_cost = 1.0 + spent, cost
 
 
 def _log(x: float) -> float:

@@ -11,7 +11,7 @@ The *face* of a block is given by groups of entries that may trade weight (:clas
 
 1. Solve the damped Newton system ``(Q + (mu + damping)/s) v = grad D`` on the face by a few steps
    of conjugate gradients.
-2. Project ``A + step v`` onto the blocks; halve the step until D grows.
+2. Project ``A + step v`` onto the blocks; shorten the step until D grows.
 
 *Proximal step*, without a kernel, where W has so few entries that a Hessian of it is factorised.
 D is then flat in many directions of the face, and the maximiser of the damped dual is worth finding
@@ -23,11 +23,11 @@ with phi_i the loss smoothed around alpha_i^0, and ``alpha_i(W)`` the proximal p
 
 1. Semismooth Newton: on the faces of the proximal points the Hessian of Psi is
    ``I + sum_i s_i/(mu + damping) x_i x_i' (x) P_i``, P_i the projection onto the directions of
-   face i.  Factorise it and halve the step until Psi falls.
+   face i.  Factorise it and shorten the step until Psi falls enough.
 2. Repeat until the model promises little, or the steps are used up.
 3. D is a parabola between A^0 and the proximal points: go to its maximum.
 
-After either, :class:`SecondOrder` adapts the damping.
+After either, :class:`SecondOrder` adapts damping and effort, and skips rounds where it did not pay.
 
 References
 ----------
@@ -59,58 +59,74 @@ from cornerstep.multiclass.problem import MulticlassProblem
 class SecondOrderSettings:
     """The numbers of second-order steps.
 
-    "Measured" as in :class:`~cornerstep.multiclass.solvers.block_settings.BlockSettings`, on the 4
-    small linear problems with proximal steps and the 7 kernel problems with face steps among those.
-    Also measured, and left out for it: to adapt the number of conjugate gradient steps to what they
-    gain (1 % more work in the mean), to skip rounds after a step that gained nothing, and to ask
-    for a sufficient decrease of Psi (no difference).
+    They were chosen together, on kernel problems and on badly scaled features (wine, C = 100);
+    where nothing else is said, none was measured apart.
     """
 
     small_weights: int = 500
-    """Entries of W up to which there are proximal steps: to factorise costs its cube.  Measured: 0
-    leaves 3 of the 4 problems unsolved; 250 to 2000: the same."""
+    """Entries of W up to which there are proximal steps: to factorise costs its cube."""
 
     cg_accuracy: float = 0.1
     """Residual, relative to the right-hand side, at which conjugate gradients stop: the step is
-    projected and damped anyway.  Measured: half 2 % more work, twice 3 % less, 0 takes 38 % more.
-    """
+    projected and damped anyway."""
 
-    cg_steps: int = 30
-    """Conjugate gradient steps of a face step, at most; each costs about as much as a sweep.
-    Measured: 10 takes 5 % more work, 149 % on vowel (C = 1000); 100 takes 2 % more, 25 % on vowel
-    (C = 10)."""
+    first_effort: float = 10.0
+    """Conjugate gradient steps of the first face step."""
 
-    newton_steps: int = 10
-    """Newton steps of a proximal step, at most.  Measured: 5 takes 10 % more work, 3 takes 127 %;
-    20: 17 % more on one problem, the same on the others."""
+    least_effort: float = 5.0
+    """The fewest: a step of so few that gains little makes the next rounds do without."""
+
+    most_effort: float = 100.0
+    """The most: each costs about as much as a sweep."""
+
+    worth: float = 0.2
+    """Share of what the last sweeps gained that a step must gain to pay."""
+
+    more_effort: float = 1.5
+    """Factor on the effort after a step that paid."""
+
+    less_effort: float = 0.8
+    """Factor on the effort after another."""
+
+    first_newton_steps: int = 3
+    """Newton steps of the first proximal step; each later one has one more: the less damping, the
+    farther the proximal point."""
+
+    most_newton_steps: int = 10
+    """Newton steps of a proximal step, at most."""
+
+    sufficient_decrease: float = 1e-4
+    """Share of the decrease of Psi promised by its slope that a step must achieve (Armijo)."""
 
     newton_converged: float = 1e-3
-    """A slope of Psi that is this share of the steepest so far ends a proximal step.  Measured:
-    1e-4 takes 8 % less work, 1e-2 takes 55 % more, 0 takes 13 % more."""
+    """A slope of Psi that is this share of the steepest so far ends a proximal step."""
 
-    shortest_step: float = 1e-3
-    """Steps are halved until they do what they should; a shorter one is not tried.  A bound: ten
-    halvings."""
+    proximal_shortening: float = 0.4
+    """Factor on a Newton step of Psi that did not achieve the decrease."""
 
-    first_damping: float = 1e-3
-    """Damping of the first step, in means of ``s_i |x_i|²``, the curvature of a block.  Measured:
-    1e-2 takes 4 % more work, 1e-1 takes 9 % more."""
+    shortest_proximal: float = 1e-4
+    """The shortest such step that is tried."""
+
+    face_shortening: float = 0.3
+    """Factor on a face step that did not increase D."""
+
+    shortest_face: float = 1e-3
+    """The shortest such step that is tried."""
+
+    first_damping: float = 1e-2
+    """Damping of the first step, in means of ``s_i |x_i|²``, the curvature of a block."""
 
     least_damping: float = 1e-8
-    """The least damping, in that of the first step: below it, systems are singular to rounding.  A
-    bound: 1e-12 changes nothing, 1e-4 takes 4 times the work on wine (C = 100)."""
+    """The least damping, in that of the first step: below it, systems are singular to rounding."""
 
     less_damping: float = 0.4
-    """Factor on the damping after a step longer than ``long_step``.  Measured: half 2 % more work,
-    twice 31 %, 1 leaves problems unsolved."""
+    """Factor on the damping after a step longer than ``long_step``."""
 
     more_damping: float = 2.0
-    """Factor on the damping after another.  Measured: 1.5 and 4 take 1 % more work, 1 leaves
-    problems unsolved."""
+    """Factor on the damping after another."""
 
     long_step: float = 0.5
-    """Share of the way that makes a step one to trust the model after.  Measured: half 3 % more
-    work, 30 % on vowel; 0.9: the same."""
+    """Share of the way that makes a step one to trust the model after."""
 
 
 class Faces:
@@ -195,38 +211,39 @@ def face_step(
     faces: Faces,
     image: FloatArray,
     damping: float,
+    effort: int,
     settings: SecondOrderSettings,
 ) -> tuple[FloatArray, FloatArray, float]:
     """Try a damped Newton step of the dual on the face.
 
-    Returns the image and beta that the step leads to (the old ones if none increases D) and its
-    size.
+    The Newton system gets at most ``effort`` conjugate gradient steps.  Returns the image and beta
+    that the step leads to (the old ones if none increases D) and its size.
     """
     record, rows = problem.record, problem.examples.rows
     pool = faces.pool
     ridge = problem.smoothing + damping
-    v = _damped_newton(faces, image, ridge, settings)
+    v = _damped_newton(faces, image, ridge, effort, settings.cg_accuracy)
     before = problem.dual_value(image, pool)
     step = 1.0
-    while step > settings.shortest_step:
+    while step > settings.shortest_face:
         trial, moved = image.copy(), (*pool[:2], pool[2].copy())
         face_kernels.tangent_step(faces.groups, rows, trial, moved, record, v, step)
         if problem.dual_value(trial, moved) > before:
             return trial, moved[2], step
-        step *= 0.5
+        step *= settings.face_shortening
     return image, pool[2], 0.0
 
 
 def _damped_newton(
-    faces: Faces, image: FloatArray, ridge: float, settings: SecondOrderSettings
+    faces: Faces, image: FloatArray, ridge: float, effort: int, accuracy: float
 ) -> FloatArray:
     """Conjugate gradients for ``(Q + ridge/s) v = gradient of D`` on the face."""
     residual = faces.gradient(image)
     diagonal = ridge * faces.inverse_scales()
     solution, direction = np.zeros(faces.size), residual
     square = first = float(residual @ residual)
-    for _ in range(settings.cg_steps):
-        if square <= settings.cg_accuracy**2 * first:
+    for _ in range(effort):
+        if square <= accuracy**2 * first:
             break
         between = np.zeros_like(image)
         faces.add(direction, between)
@@ -261,24 +278,27 @@ class ProximalStep:
         self.damping = damping
         self.settings = settings
 
-    def solve(self) -> tuple[FloatArray, FloatArray, float]:
-        """The best point on the way to the proximal one: its image, beta and share of the way."""
+    def solve(self, newton_steps: int) -> tuple[FloatArray, FloatArray, float]:
+        """The best point on the way to the proximal one, with at most so many Newton steps.
+
+        Returns the point's image, its beta and how much of the way it is.
+        """
         settings = self.settings
         weights = self.image
         value, beta = self._smoothed(weights)
         steepest = 0.0
-        for _ in range(settings.newton_steps):
+        for _ in range(newton_steps):
             gradient = weights - self._image_of(beta)
             direction = self._newton_direction(gradient, beta)
             slope = float(np.vdot(gradient, direction))
             steepest = min(steepest, slope)
             step = 1.0
-            while step > settings.shortest_step:
+            while step > settings.shortest_proximal:
                 trial = weights + step * direction
                 trial_value, trial_beta = self._smoothed(trial)
-                if trial_value <= value:
+                if trial_value <= value + settings.sufficient_decrease * step * slope:
                     break
-                step *= 0.5
+                step *= settings.proximal_shortening
             else:
                 break
             weights, value, beta = trial, trial_value, trial_beta
@@ -330,12 +350,18 @@ class ProximalStep:
 
 
 class SecondOrder:
-    """Second-order steps, whose damping follows how far they get.
+    """Second-order steps, with as much effort as pays beside the sweeps.
 
     Parameters
     ----------
     problem : MulticlassProblem
     settings : SecondOrderSettings
+
+    Attributes
+    ----------
+    effort : float
+        Conjugate gradient steps of the next face step.  A proximal step has none; for either it
+        falls to its least before rounds are skipped.
     """
 
     def __init__(
@@ -343,9 +369,11 @@ class SecondOrder:
     ) -> None:
         self.problem = problem
         self.settings = settings or SecondOrderSettings()
+        self.effort = self.settings.first_effort
+        self._steps = 0
+        self._skip_length = self._rounds_to_skip = 0
         mean = float((problem.scales * problem.examples.norms).mean())
-        self._damping = self.settings.first_damping * mean
-        self._least_damping = self.settings.least_damping * self._damping
+        self._first_damping = self._damping = self.settings.first_damping * mean
 
     @property
     def is_possible(self) -> bool:
@@ -353,18 +381,44 @@ class SecondOrder:
         small = self.problem.is_small(self.settings.small_weights)
         return small or self.problem.examples.kernel
 
+    def is_due(self) -> bool:
+        """Whether this round should have a step, asked once a round."""
+        self._rounds_to_skip -= 1
+        return self._rounds_to_skip < 0
+
     def take_step(
-        self, active: IntArray, image: FloatArray, pool: tuple[Any, ...]
+        self, active: IntArray, image: FloatArray, pool: tuple[Any, ...], gain: float
     ) -> tuple[FloatArray, tuple[Any, ...], str]:
-        """A face step with a kernel, a proximal one without: the image, the pool and its kind."""
+        """A face step with a kernel, a proximal one without.
+
+        ``gain`` is what the last sweeps gained.  Returns the image, the pool and the kind of step.
+        """
         problem, settings = self.problem, self.settings
         if problem.examples.kernel:
             kind, faces = "newton", Faces(problem, active, pool)
-            image, beta, step = face_step(problem, faces, image, self._damping, settings)
+            moved, beta, step = face_step(
+                problem, faces, image, self._damping, int(self.effort), settings
+            )
         else:
             kind = "proximal"
+            newton_steps = settings.first_newton_steps + self._steps
             proximal = ProximalStep(problem, active, image, pool, self._damping, settings)
-            image, beta, step = proximal.solve()
-        factor = settings.less_damping if step > settings.long_step else settings.more_damping
-        self._damping = max(factor * self._damping, self._least_damping)
-        return image, (*pool[:2], beta), kind
+            moved, beta, step = proximal.solve(min(newton_steps, settings.most_newton_steps))
+        before = problem.dual_value(image, pool)
+        if step > 0:
+            image, pool = moved, (*pool[:2], beta)
+        self._adapt(problem.dual_value(image, pool) - before > settings.worth * gain, step)
+        return image, pool, kind
+
+    def _adapt(self, pays: bool, step: float) -> None:
+        """More or less effort and damping for the next step, which may be a while."""
+        settings = self.settings
+        factor = settings.more_effort if pays else settings.less_effort
+        effort = max(self.effort * factor, settings.least_effort)
+        self.effort = min(effort, settings.most_effort)
+        fails = self.effort == settings.least_effort and not pays
+        self._skip_length = self._rounds_to_skip = 2 * self._skip_length + 1 if fails else 0
+        long = step > settings.long_step
+        self._damping *= settings.less_damping if long else settings.more_damping
+        self._damping = max(self._damping, settings.least_damping * self._first_damping)
+        self._steps += 1
