@@ -64,13 +64,18 @@ _LAZY = {
     "save": "files.model_file",
     "to_onnx": "files.onnx",
 }
+_MODULES = (
+    "dask", "domains", "losses", "objectives", "optimiser", "saddle", "streaming", "structured",
+)  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
         return getattr(import_module(f"cornerstep.{_LAZY[name]}"), name)
+    if name in _MODULES:
+        return import_module(f"cornerstep.{name}")
     raise AttributeError(f"module 'cornerstep' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted([*__all__, *_MODULES])

@@ -7,7 +7,9 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import GridSearchCV
 
 from cornerstep import StructuredSVC, certify
 from cornerstep.structured import (
@@ -367,3 +369,15 @@ def test_numbers_at_the_ends_of_float64_are_refused_clearly_or_certified(
             raise
         assert 0 <= svm.gap_ <= svm.objective_
         assert certify(svm, X, Y).holds
+
+
+def test_parameters_of_models_can_be_searched():
+    rng = np.random.default_rng(0)
+    X = [rng.standard_normal((4, 3)) for _ in range(12)]
+    Y = [rng.integers(0, 2, 4) for _ in X]
+    search = GridSearchCV(StructuredSVC(ChainModel()), {"model__biases": [True, False]}, cv=2)
+    search.fit(X, Y)
+    assert set(search.best_params_) == {"model__biases"}
+    kinds = ChainModel, GraphModel, MatchingModel, MulticlassModel, MultilabelModel
+    for model in (kind() for kind in kinds):
+        assert clone(model).get_params() == model.get_params()

@@ -89,7 +89,10 @@ def recompute(
             np.array([min(reached, value)]),
         )  # fmt: skip
     if outside:
-        problems.append(f"{outside} dual points lie outside their domain")
+        problems.append(
+            f"{outside} dual points lie outside their domain: are these the training examples, in "
+            "the order of training?"
+        )
     off += reach.of_bound(state.dual_peaks, linear)
     bound = max(linear - terms - 0.5 * state.dual, 0.0)  # losses are no less than 0
     how = "the dual coefficients of the model"

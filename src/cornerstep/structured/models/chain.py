@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
+from sklearn.base import BaseEstimator
 
 from cornerstep.core.types import FloatArray
 from cornerstep.core.vectors import SparseVector
@@ -26,8 +27,10 @@ from cornerstep.structured.models.base import StructuredModel, shortened
 _MOST_LABELS = 32_767  # labelings are kept in 16 bits
 _ENUMERABLE = 5_000
 
+_HINT = ": make numbers of words and dicts by DictVectorizer or FeatureHasher of scikit-learn"
 
-class ChainModel(StructuredModel):
+
+class ChainModel(BaseEstimator, StructuredModel):
     """``sum_t <W[:, y_t], x_t> + T[y_t, y_t+1]``, with optional biases of the first and last label.
 
     An example x is an array or CSR matrix of shape (L, d), one row a node, or a pair
@@ -147,7 +150,7 @@ class ChainModel(StructuredModel):
             i = int(np.searchsorted(np.cumsum(lengths), node, side="right"))
             raise ValueError(
                 f"Y[{i}] has the label {flat[node].item()!r}, which is not one of the model's "
-                f"{self.labels_.size} labels"
+                f"{self.labels_.size} labels: give all there are to the model, as labels="
             )
         return codes
 
@@ -236,7 +239,7 @@ def _matrix(x: Any, name: str) -> tuple[Any, FloatArray]:
     if features.ndim != 2 or features.dtype.kind not in "fiub":
         raise ValueError(
             f"{name} must be a matrix of numbers with a row per node, got shape {features.shape} "
-            f"of {features.dtype}"
+            f"of {features.dtype}{_HINT if features.dtype.kind in 'OU' else ''}"
         )
     if weights is None:
         return features, np.ones(features.shape[0])

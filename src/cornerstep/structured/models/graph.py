@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.base import BaseEstimator
 
 from cornerstep.core.types import FloatArray
 from cornerstep.structured.models.base import shortened
@@ -27,7 +28,7 @@ class Graph(NamedTuple):
     weights: FloatArray
 
 
-class GraphModel(CutModel):
+class GraphModel(BaseEstimator, CutModel):
     """``sum_i <W[:, y_i], x_i> + sum_e <V[:, y_a, y_b], f_e>`` with the Hamming loss.
 
     An example x is a tuple ``(nodes, edges)``, ``(nodes, edges, edge_features)`` or

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import linear_sum_assignment
+from sklearn.base import BaseEstimator
 
 from cornerstep.core.types import FloatArray
 from cornerstep.structured.models.base import StructuredModel, shortened
@@ -32,7 +33,7 @@ _NEWTON = 200  # steps at most
 _EXACT = 1e-11  # row and column sums
 
 
-class MatchingModel(StructuredModel):
+class MatchingModel(BaseEstimator, StructuredModel):
     """``sum_i <w, x[i, y_i]>`` with the share of wrongly matched rows for a loss.
 
     An example x is an array of shape (k, l, d) with k <= l: features of matching row i with column

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_array
 from sklearn.utils.multiclass import check_classification_targets
 
@@ -20,7 +21,7 @@ from cornerstep.structured.compiled.records import Chains, Shape
 from cornerstep.structured.models.base import StructuredModel
 
 
-class MulticlassModel(StructuredModel):
+class MulticlassModel(BaseEstimator, StructuredModel):
     """``<W[:, y], x>`` with the zero-one loss.
 
     Examples are the rows of an array or CSR matrix, labelings the entries of a vector.

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.sparse.csgraph import minimum_spanning_tree
+from sklearn.base import BaseEstimator
 
 from cornerstep.core.types import FloatArray
 from cornerstep.structured.models.base import shortened
@@ -28,7 +29,7 @@ from cornerstep.structured.models.inference import Inference
 _ENUMERABLE = 12
 
 
-class MultilabelModel(CutModel):
+class MultilabelModel(BaseEstimator, CutModel):
     """``sum_j y_j <w_j, x> + sum over edges of V_jk[y_j, y_k]`` with the Hamming loss.
 
     Examples are the rows of an array or CSR matrix, labelings the rows of a 0/1 array.
