@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cornerstep.core.types import FloatArray
+from cornerstep.learning.pipelines import last_step
 from cornerstep.optimiser.result import Result, Status, Trace
 
 
@@ -192,7 +193,7 @@ def certificate(model: Any) -> Certificate:
 
     Parameters
     ----------
-    model : fitted estimator or Result
+    model : fitted estimator, pipeline that ends in one, or Result
 
     Returns
     -------
@@ -203,6 +204,7 @@ def certificate(model: Any) -> Certificate:
             "objective", ("",), np.array([model.value]), np.array([model.lower_bound]),
             (model.status,), "", np.array([np.inf]), model.seconds, model.n_iter,
         )  # fmt: skip
+    model = last_step(model)
     if not hasattr(model, "machines_"):
         raise ValueError(f"the estimator must be fitted first, got {model!r}")
     proof: Certificate = model.certificate()

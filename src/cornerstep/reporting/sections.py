@@ -13,6 +13,7 @@ from cornerstep.core.types import FloatArray
 from cornerstep.learning import measures
 from cornerstep.learning.certificates import Certificate, certificate
 from cornerstep.learning.estimator import Importances, SupportExamples
+from cornerstep.learning.pipelines import is_pipeline, last_step, prepared, prepared_names
 from cornerstep.optimiser.result import Status
 from cornerstep.reporting import charts
 
@@ -52,8 +53,9 @@ def section(
     -------
     Section
     """
-    proof = certificate(estimator)
     names = _feature_names(estimator, feature_names)
+    X, estimator = prepared(estimator, X), last_step(estimator)
+    proof = certificate(estimator)
     figures = [*_convergence(estimator, proof)]
     if estimator.predicts_structures:
         facts, more = _structured(estimator, X, y, data_name)
@@ -273,7 +275,9 @@ def _structured(estimator: Any, X: Any, y: Any, data_name: str) -> tuple[dict[st
 
 
 def _feature_names(estimator: Any, given: Sequence[str] | None) -> list[str] | None:
-    names = given if given is not None else getattr(estimator, "feature_names_in_", None)
+    names = given if given is not None else prepared_names(estimator)
+    if names is None and not is_pipeline(estimator):
+        names = getattr(estimator, "feature_names_in_", None)
     return None if names is None else [str(name) for name in names]
 
 
