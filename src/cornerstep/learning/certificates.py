@@ -161,8 +161,7 @@ class Certificate:
                 f"larger{several}{rests}."
             )
         absolute = self.target.startswith("gap")  # asked for as such: a share would mislead
-        share = min(100 * self.relative_gap, 100.0)
-        margin = f"{self.gap:.2g}" if absolute else f"{share:.{2 if share < 99.5 else 3}g} %"
+        margin = f"{self.gap:.2g}" if absolute else percent(min(self.relative_gap, 1.0))
         return f"No model has an objective more than {margin} smaller{several}."
 
     def to_dict(self) -> dict[str, Any]:
@@ -186,6 +185,12 @@ class Certificate:
             "exact": self.exact,
             "machines": machines,
         }
+
+
+def percent(share: float, digits: int = 2) -> str:
+    """A share in per cent, to some digits; never with an exponent where it is large."""
+    value = 100 * share
+    return f"{value:,.0f} %" if value >= 10**digits - 0.5 else f"{value:.{digits}g} %"
 
 
 def certificate(model: Any) -> Certificate:

@@ -141,7 +141,7 @@ def examples_of(
     y = np.asarray(y)
     known = np.isin(y, estimator.classes_)
     if not known.all():
-        raise ValueError(f"y has the label {y[~known][0]!r}, which the model does not know")
+        raise ValueError(f"y has the label {y[~known][0]}, which the model does not know")
     labels = np.searchsorted(estimator.classes_, y)
     if X.shape[0] != labels.size:
         raise ValueError(f"X and y must be as many, got {X.shape[0]} and {labels.size}")

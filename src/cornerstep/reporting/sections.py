@@ -11,7 +11,7 @@ import numpy as np
 
 from cornerstep.core.types import FloatArray
 from cornerstep.learning import measures
-from cornerstep.learning.certificates import Certificate, certificate
+from cornerstep.learning.certificates import Certificate, certificate, percent
 from cornerstep.learning.estimator import Importances, SupportExamples
 from cornerstep.learning.pipelines import is_pipeline, last_step, prepared, prepared_names
 from cornerstep.optimiser.result import Status
@@ -91,7 +91,7 @@ def _facts(estimator: Any, proof: Certificate, measured: dict[str, str]) -> str:
         "model": type(estimator).__name__,
         proof.quantity + worst: f"{proof.value:.7g}",
         "bound" + worst: f"{proof.bound:.7g}",
-        "gap": f"{proof.gap:.3g} ({100 * proof.relative_gap:.2g} %)",
+        "gap": f"{proof.gap:.3g} ({percent(proof.relative_gap)})",
         "iterations": f"{proof.n_iter:,}",
         "seconds": f"{proof.seconds:.2f}",
         name: f"{size:,}",
