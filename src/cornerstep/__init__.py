@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from cornerstep.kernel_svm.estimator import ReducedHullSVC
     from cornerstep.learning.certificates import Certificate, certificate
     from cornerstep.learning.path import RegularizationPath, regularization_path
+    from cornerstep.learning.tables import table_pipeline
     from cornerstep.learning.verification import Verification, certify
     from cornerstep.multiclass.estimator import MulticlassSVC
     from cornerstep.reporting import report
@@ -42,6 +43,7 @@ __all__ = [
     "regularization_path",
     "report",
     "save",
+    "table_pipeline",
     "to_onnx",
 ]
 
@@ -62,6 +64,7 @@ _LAZY = {
     "regularization_path": "learning.path",
     "report": "reporting",
     "save": "files.model_file",
+    "table_pipeline": "learning.tables",
     "to_onnx": "files.onnx",
 }
 _MODULES = (

@@ -266,6 +266,7 @@ BAD_FILES = {
     "word.csv": "a,b\n1,x\nfoo,y\n",
     "twice.csv": "a,a,b\n1,2,3\n",
     "missing.csv": "a,b\nnan,x\n1,y\n",
+    "infinite.csv": "a,b\n1,x\ninf,y\n",
     "one.csv": "a,b\n1,x\n2,x\n",
     "unlabelled.csv": "a,b\n1,x\n2,\n3,y\n",
     "bad.svm": "1 1:2 1:x\n",
@@ -282,9 +283,10 @@ BAD_FILES = {
         ("fit empty.csv --target b", "must have a heading"),
         ("fit heading.csv --target b", "must have a heading"),
         ("fit ragged.csv --target b", "1 values in line 3"),
-        ("fit word.csv --target b", "leave it out with --drop a"),
+        ("convert word.csv w.svm --target b", "column 'a' of word.csv must hold numbers, row 2"),
         ("fit twice.csv --target b", "two columns named 'a'"),
-        ("fit missing.csv --target b", "row 1, column 'a'"),
+        ("convert missing.csv m.npz --target b", "row 1, column 'a'"),
+        ("fit infinite.csv --target b", "infinite values, the first in row 2, column 'a'"),
         ("fit one.csv --target b", "at least two classes"),
         ("fit unlabelled.csv --target b", "has no label in row 2"),
         ("fit bad.svm", "not an svmlight file"),
@@ -371,12 +373,13 @@ def test_ctrl_c_before_training_is_no_crash(command, monkeypatch):
     assert command("fit n.npz") == (130, "", "interrupted; nothing was saved\n")
 
 
-@pytest.mark.parametrize("ending", ["parquet", "svm", "npy", "folder"])
+@pytest.mark.parametrize("ending", ["csv", "parquet", "svm", "npy", "folder"])
 def test_fit_reads_in_blocks(command, folder, tmp_path, ending, monkeypatch):
     """The same certificate and errors as with all rows in memory, within the tolerance."""
     from cornerstep.data import rows as streaming
 
     monkeypatch.setattr(streaming, "BLOCK_BYTES", 2**10)
+    monkeypatch.setattr("cornerstep.data.csv_table._CHUNK", 2**7)
     options = "-C 0.1 --tol 1e-3 --top-k 2 --json"
     labels = "" if ending == "svm" else "--target target"
     data = folder / f"n.{ending}"
@@ -393,7 +396,8 @@ def test_fit_reads_in_blocks(command, folder, tmp_path, ending, monkeypatch):
     code, out, _ = command(f"fit {data} {labels} {options} --stream -o {model}")
     assert code == 0
     streamed = json.loads(out)
-    code, out, _ = command(f"fit n.npz {options}")
+    other = data if ending != "folder" else folder / "n.parquet"
+    code, out, _ = command(f"fit {other} {labels} {options} --no-stream")
     whole = json.loads(out)
     both = [found["certificate"]["machines"][0]["objective"] for found in (streamed, whole)]
     assert both[0] == pytest.approx(both[1], rel=2e-3)
@@ -409,7 +413,6 @@ def test_fit_reads_in_blocks(command, folder, tmp_path, ending, monkeypatch):
 
     monkeypatch.setattr(streaming.Rows, "blocks", blocks)
     # what uses the model reads in blocks too, and says the same as with all rows in memory
-    other = data if ending != "folder" else folder / "n.parquet"
     for line in (
         f"predict {model} DATA", f"predict {model} DATA --top-k 2",
         f"predict {model} DATA --scores", f"evaluate {model} DATA --top-k 2 --json",
@@ -440,8 +443,7 @@ def _assert_same(out, wanted):
     ("line", "message"),
     [
         ("predict hull.cornerstep n.svm --stream", "--stream is for multi-class models"),
-        ("evaluate iris.cornerstep iris.csv --stream", "--stream is for Parquet, svmlight and npy"),
-        ("certify iris.cornerstep n.parquet --stream", "--holdout needs all rows in memory"),
+        ("evaluate iris.cornerstep numbers.npz --stream", "--stream is for CSV, Parquet, svmlight"),
         ("predict numbers.cornerstep wide.svm --stream", "must be at least 9"),
         ("predict numbers.cornerstep narrow.npy", "takes 4 features"),
     ],
@@ -500,8 +502,8 @@ def test_resident_memory_of_what_uses_models(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("n.csv --target target --stream", "--stream is for Parquet, svmlight and npy"),
-        ("n.svm --stream --holdout 0.2", "--holdout needs all rows in memory"),
+        ("n.npz --stream", "--stream is for CSV, Parquet, svmlight and npy"),
+        ("- --target target --stream", "and npy files, - is standard input"),
         ("n.svm --stream --kernel rbf", "--stream is for --model multiclass"),
         ("n.parquet --stream", "name their column with --target"),
         ("n.parquet --stream --target no", "has no column 'no'"),
@@ -519,7 +521,8 @@ def test_large_files_are_read_in_blocks(folder, monkeypatch):
     assert not data.is_large(folder / "n.svm")
     monkeypatch.setattr(data, "_LARGE", 0.0)
     assert data.is_large(folder / "n.svm")
-    assert not data.is_large(folder / "n.csv")
+    assert data.is_large(folder / "n.csv")
+    assert not data.is_large(folder / "n.npz")
 
 
 def test_compile_prepares_what_default_fits_need(capsys):

@@ -298,3 +298,33 @@ def test_no_traceback_on_any_bytes(files, tmp_path, monkeypatch, name):
         ]))  # fmt: skip
         assert code in (0, 2, 3), err
         assert err.count("\n") == 1 or code in (0, 3), err
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_chosen_prepared_and_unpacked_rows_are_the_rows(tmp_path, monkeypatch, seed):
+    rng = np.random.default_rng(seed)
+    monkeypatch.setattr(streaming, "BLOCK_BYTES", int(rng.integers(8, 400)))
+    data = rng.standard_normal((int(rng.integers(1, 60)), 3))
+    np.save(tmp_path / "X.npy", data)
+    rows = streaming.open_rows(tmp_path / "X.npy")
+    chosen = np.sort(rng.permutation(len(data))[: int(rng.integers(1, len(data) + 1))])
+    some = streaming.ChosenRows(rows, chosen)
+    assert np.array_equal(some.held(), data[chosen])
+    twice = streaming.PreparedRows(some, lambda block: 2 * block[:, :2], ["a", "b"])
+    for found in (twice, streaming.unpacked(twice)):
+        blocks = list(found.blocks())
+        assert np.array_equal(np.concatenate(blocks), 2 * data[chosen, :2])
+        assert found.shape == (chosen.size, 2)
+        assert found.feature_names == ["a", "b"]
+        assert np.array_equal(np.cumsum([0, *map(len, blocks)]), found.starts)
+
+
+def test_without_room_rows_stay_where_they_are(tmp_path, monkeypatch):
+    np.save(tmp_path / "X.npy", np.eye(3))
+    rows = streaming.open_rows(tmp_path / "X.npy")
+
+    def full():
+        raise OSError("no space left")
+
+    monkeypatch.setattr("tempfile.TemporaryFile", full)
+    assert streaming.unpacked(rows) is rows

@@ -19,17 +19,32 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 import cornerstep
 from cornerstep import ModelFileError, MulticlassSVC, certificate, load, save
 from cornerstep.files import model_file
+from cornerstep.learning.pipelines import last_step
 from support.fitted_models import CLASSIFIERS, LABELS, X, classifier, structured
+from support.tables import LABELS as ANSWERS
+from support.tables import PIPELINES
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 CHAINS = ("chain",)
 
 
+TABLES = {f"table, {name}": name for name in ("linear", "trees", "levels", "words", "min max")}
+
+
+@cache
+def table(name):
+    pipeline, data = PIPELINES[name]
+    return clone(pipeline).fit(data, ANSWERS), data
+
+
 def model_of(name):
+    if name in TABLES:
+        return table(TABLES[name])
     return structured(name) if name in CHAINS else classifier(name)
 
 
@@ -166,11 +181,11 @@ def test_a_kernel_that_does_not_fit_is_refused(path, value):
         load(file.write(path))
 
 
-@pytest.mark.parametrize("version", [True, "1", 1.0, 0, -1, None, [1], 2, 10**30])
+@pytest.mark.parametrize("version", [True, "1", 1.0, 0, -1, None, [1], 3, 10**30])
 def test_other_format_versions(path, version):
     file = File("linear")
     file.manifest["format_version"] = version
-    newer = isinstance(version, int) and version > 1
+    newer = isinstance(version, int) and version > model_file.VERSION
     with pytest.raises(ModelFileError, match="update" if newer else "must be an integer >= 1"):
         load(file.write(path))
 
@@ -314,7 +329,8 @@ def places(value, at=()):
 
 
 def tamper_with_manifest(manifest, rng):
-    root = manifest[rng.choice(["parameters", "attributes", "attributes"])]
+    parts = ["steps"] if manifest["steps"] else ["parameters", "attributes", "attributes"]
+    root = manifest[rng.choice(parts)]
     *way, last = rng.choice([at for at in places(root) if at])
     for key in way:
         root = root[key]
@@ -341,7 +357,7 @@ def tamper_with_array(file, rng):
     file.put(key, new() if array.ndim else np.array(rng.choice([0, 1.5])))
 
 
-@pytest.mark.parametrize("name", [*CLASSIFIERS, *CHAINS])
+@pytest.mark.parametrize("name", [*CLASSIFIERS, *CHAINS, *TABLES])
 def test_random_changes_are_refused_or_harmless(path, name):
     rng = random.Random(name)
     data = model_of(name)[1]
@@ -359,5 +375,5 @@ def test_random_changes_are_refused_or_harmless(path, name):
             continue
         model.predict(data)
         certificate(model).to_dict()
-        model.model_size()
+        last_step(model).model_size()
     assert refused > 10

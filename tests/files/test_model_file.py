@@ -181,7 +181,7 @@ def test_every_flipped_byte_is_an_error_or_changes_nothing(path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda m, c: m.update(format_version=2, library_version="9.0"), "update cornerstep"),
+        (lambda m, c: m.update(format_version=3, library_version="9.0"), "update cornerstep"),
         (lambda m, c: m.update(format="other"), "not a cornerstep model file"),
         (lambda m, c: m.update(estimator="os.system"), "which is not the library's"),
         (lambda m, c: m["attributes"].update(__class__="x"), "no attribute '__class__'"),

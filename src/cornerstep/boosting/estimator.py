@@ -146,6 +146,7 @@ class SoftMarginBoostingClassifier(TrainedEnsemble, ClassifierMixin, CertifiedEs
 
     quantity = "soft margin"
     maximises = True
+    minds_units = False
 
     def __init__(
         self,

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from cornerstep.cli import inspecting, preparing, training, using
+from cornerstep.cli.options import flag
 from cornerstep.cli.screen import (
     CRASHED,
     INTERRUPTED,
@@ -61,7 +62,7 @@ _command(preparing.compile_kernels, "compile")
 @app.callback(invoke_without_command=True)
 def start(
     context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False,
+    version: Annotated[bool, flag("--version", help="Show the version.")] = False,
 ) -> None:
     """Large-margin models with a certificate: train, use, inspect, certify.
 

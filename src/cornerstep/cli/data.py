@@ -5,8 +5,9 @@ belongs to.
 
 - *svmlight* (``.svm``, ``.svmlight``, ``.libsvm``, ``.txt``): the label comes first; ``qid`` is the
   sequence.
-- *CSV* (``.csv``, ``.tsv``) with a heading and *Parquet* (``.parquet``): ``--target`` names the
-  column of the labels, ``--sequence`` that of the sequences, all others are features.
+- *CSV* (``.csv``, ``.tsv``, packed with ``.gz``, or ``-``: standard input) and *Parquet*
+  (``.parquet``): ``--target`` names the column of the labels, ``--sequence`` that of the
+  sequences, all others are features: numbers, words, and gaps in both.
 - *npy*: a matrix X; ``--target`` names the npy file of the labels.  Read in blocks, like what
   :func:`stream` opens.
 - *npz*: arrays ``X`` (or a CSR matrix as ``data``, ``indices``, ``indptr``, ``shape``), ``y`` and
@@ -15,13 +16,13 @@ belongs to.
 
 from __future__ import annotations
 
-import csv
 import os
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -29,16 +30,26 @@ import scipy.sparse as sp
 from cornerstep.cli.screen import UserError
 from cornerstep.core.npy import Archive, load_npy, require_rows_of_entries
 from cornerstep.core.output import open_regular
-from cornerstep.data.rows import Rows, open_rows, whole_numbers
+from cornerstep.data.csv_table import (
+    CsvRows,
+    CsvTable,
+    Scan,
+    TableError,
+    as_numbers,
+    as_words,
+    matrix,
+)
+from cornerstep.data.rows import ChosenRows, Rows, open_rows, whole_numbers
 
 FORMATS = {
     ".svm": "svmlight", ".svmlight": "svmlight", ".libsvm": "svmlight", ".txt": "svmlight",
     ".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".npz": "npz", ".npy": "npy",
 }  # fmt: skip
-_STREAMED = ("svmlight", "parquet", "npy")
+_STREAMED = ("svmlight", "parquet", "npy", "csv")
+STDIN = Path("-")
 _BROKEN = {  # what is said of a file that cannot be read
     "svmlight": "is not an svmlight file (lines 'label index:value ...')",
-    "csv": "is not a CSV file in UTF-8, save it as one",
+    "csv": "cannot be read as a CSV file in UTF-8",
     "parquet": "is not a Parquet file",
     "npz": "is not an npz file of plain arrays, write it with numpy.savez",
     "npy": "must be an npy file of numbers",
@@ -46,15 +57,30 @@ _BROKEN = {  # what is said of a file that cannot be read
 _LARGE = 0.25  # of the machine's memory: a file beyond that is read in blocks
 
 
+class Layout(NamedTuple):
+    """How a CSV file is written, where that is not to be found out."""
+
+    sep: str | None = None
+    heading: bool | None = None
+
+
+_FOUND_OUT = Layout()
+
+
 @dataclass
 class Dataset:
-    """Examples as rows, with labels and sequences where the file has them."""
+    """Examples as rows, with labels and sequences where the file has them.
+
+    Of a table, columns may have gaps, and those in ``words`` hold words.
+    """
 
     path: Path
     X: Any
     y: Any = None
     sequence: Any = None
     names: list[str] = field(default_factory=list)
+    words: list[str] = field(default_factory=list)
+    layout: Layout = _FOUND_OUT
 
     @property
     def n(self) -> int:
@@ -71,7 +97,38 @@ class Dataset:
     def rows(self, chosen: Any) -> Dataset:
         """Some of the rows."""
         y, sequence = (None if v is None else v[chosen] for v in (self.y, self.sequence))
-        return Dataset(self.path, self.X[chosen], y, sequence, self.names)
+        X = ChosenRows(self.X, chosen) if isinstance(self.X, Rows) else self.X[chosen]
+        return replace(self, X=X, y=y, sequence=sequence)
+
+    def columns(self, names: list[str]) -> Dataset:
+        """Some of the columns of a table."""
+        at = [self.names.index(name) for name in names]
+        words = [name for name in names if name in self.words]
+        if isinstance(self.X, CsvRows):
+            return replace(self, X=self.X.columns(names, words), names=names, words=words)
+        if isinstance(self.X, Rows):
+            rows = open_rows(self.path, features=names)
+            return replace(self, X=rows, names=names)
+        X = self.X[:, at] if words else self.X[:, at].astype(np.float64)
+        return replace(self, X=X, names=names, words=words)
+
+    def sample(self, most: int) -> tuple[Any, Any]:
+        """At most so many rows, evenly spread, and their numbers."""
+        at = np.unique(np.linspace(0, self.n - 1, min(self.n, most)).astype(np.int64))
+        return (ChosenRows(self.X, at).held() if isinstance(self.X, Rows) else self.X[at]), at
+
+    def numeric(self) -> Dataset:
+        """Itself, if every value is a number."""
+        if self.words:
+            k = self.names.index(self.words[0])
+            strange = (i for i, value in enumerate(self.X[:, k]) if not _is_number(value))
+            row = next(strange, 0)
+            raise UserError(
+                f"column {self.words[0]!r} of {self.path} must hold numbers, row {row + 1} has "
+                f"{self.X[row, k]!r}"
+            )
+        _require(np.isfinite, "missing or infinite", self)
+        return self
 
     def labelled(self) -> Dataset:
         """Itself, if it has labels."""
@@ -96,10 +153,16 @@ def format_of(path: Path) -> str:
     """The format that a file name stands for."""
     if path.is_dir():
         return "parquet"
-    try:
-        return FORMATS[path.suffix.lower()]
-    except KeyError:
-        raise UserError(f"{path} has an unknown ending: use {', '.join(FORMATS)}") from None
+    if path == STDIN:
+        return "csv"
+    packed = path.suffix.lower() == ".gz"
+    kind = FORMATS.get(Path(path.stem if packed else path).suffix.lower())
+    if kind is None or (packed and kind != "csv"):
+        raise UserError(
+            f"{path} has an unknown ending: use {', '.join(FORMATS)}, .csv.gz, or - for a CSV file "
+            "on standard input"
+        )
+    return kind
 
 
 def read(
@@ -109,8 +172,10 @@ def read(
     sequence: str | None = None,
     drop: list[str] | None = None,
     features: list[str] | None = None,
+    words: list[str] | None = None,
     n_features: int | None = None,
     needs_labels: bool = True,
+    layout: Layout = _FOUND_OUT,
 ) -> Dataset:
     """Read a data file.
 
@@ -123,16 +188,22 @@ def read(
         Columns of these to leave out.
     features : list of str, optional
         Columns of these to take, in this order; by default all that are left.
+    words : list of str, optional
+        Which of these hold words, the others numbers; by default found out.
     n_features : int, optional
         Of svmlight files, whose last columns may be empty.
     needs_labels : bool
         Complain if there are none.
+    layout : Layout
+        Of CSV files.
     """
     kind = format_of(path)
     _require_file(path)
     if kind in ("svmlight", "npz") and (target or drop):
         option = "--target" if target else "--drop"
         raise UserError(f"{option} is for CSV and Parquet files, {path} is {kind}")
+    if kind != "csv" and layout != _FOUND_OUT:
+        raise UserError(f"--sep and --no-header are for CSV files, {path} is {kind}")
     with _reading(path, kind):
         if kind == "svmlight":
             found = _read_svmlight(path, n_features)
@@ -141,22 +212,26 @@ def read(
         elif kind == "npy":
             found = _read_npy(path, target)
         else:
-            table = _csv_columns(path) if kind == "csv" else _parquet_columns(path)
-            if needs_labels and target is None:
-                raise UserError(
-                    f"{path} has no labels: name their column with --target "
-                    f"(columns: {_few(list(table))})"
-                )
-            found = _from_columns(path, table, target, sequence, drop or [], features)
+            asked = _Asked(target, sequence, drop or [], features, words)
+            found = (
+                _read_csv(path, asked, layout, needs_labels)
+                if kind == "csv"
+                else _read_parquet(path, asked, needs_labels)
+            )
         _check(found)
     return found.labelled() if needs_labels else found
 
 
 def _require_file(path: Path) -> None:
+    if path == STDIN:
+        return
     if not path.exists():
         raise UserError(f"there is no file {path}")
     if not (path.is_file() or path.is_dir()):
-        raise UserError(f"{path} must be a file: it is a pipe or a device, which may have no end")
+        raise UserError(
+            f"{path} must be a file: it is a pipe or a device, which may have no end (- is "
+            "standard input)"
+        )
 
 
 @contextmanager
@@ -166,6 +241,8 @@ def _reading(path: Path, kind: str) -> Iterator[None]:
         yield
     except (UserError, MemoryError):
         raise
+    except TableError as problem:
+        raise UserError(f"{path}: {problem}") from None
     except OSError as problem:
         raise UserError(f"cannot read {path}: {problem.strerror or problem}") from None
     except ImportError as problem:
@@ -186,7 +263,10 @@ def _check(found: Dataset) -> None:
             )
     if found.names and len(found.names) != found.X.shape[1]:
         raise UserError(f"{path} has {found.X.shape[1]} features and {len(found.names)} names")
-    _require_finite(found)
+    if format_of(path) in ("csv", "parquet"):
+        _require(lambda values: ~np.isinf(values), "infinite", found)
+    else:
+        _require(np.isfinite, "missing or infinite", found)
 
 
 def require_room(rows: float, columns: float, what: str) -> None:
@@ -217,8 +297,10 @@ def stream(
     target: str | None,
     drop: list[str] | None = None,
     features: list[str] | None = None,
+    words: list[str] | None = None,
     n_features: int | None = None,
     needs_labels: bool = True,
+    layout: Layout = _FOUND_OUT,
 ) -> Dataset:
     """Open a data file whose rows stay on disk; labels are read.
 
@@ -227,14 +309,20 @@ def stream(
     """
     kind = format_of(path)
     _require_file(path)
-    if kind not in _STREAMED:
-        raise UserError(f"--stream is for Parquet, svmlight and npy files, {path} is {kind}")
-    if drop and kind != "parquet":
+    if kind not in _STREAMED or path == STDIN:
+        raise UserError(
+            f"--stream is for CSV, Parquet, svmlight and npy files, {path} is "
+            f"{'standard input' if path == STDIN else kind}"
+        )
+    if drop and kind not in ("csv", "parquet"):
         raise UserError(f"--drop is for CSV and Parquet files, {path} is {kind}")
     if target is None and kind != "svmlight" and needs_labels:
-        what = "their column" if kind == "parquet" else "the npy file that has them"
+        what = "the npy file that has them" if kind == "npy" else "their column"
         raise UserError(f"{path} has no labels: name {what} with --target")
     with _reading(path, kind):
+        if kind == "csv":
+            asked = _Asked(target if needs_labels else None, None, drop or [], features, words)
+            return _read_csv(path, asked, layout, needs_labels, keep=False)
         if kind == "parquet" and not needs_labels and target not in _columns(path):
             target = None
         rows = _opened(path, kind, target, drop or [], features, n_features)
@@ -274,15 +362,27 @@ def _columns(path: Path) -> list[str]:
     return ParquetRows(path).columns
 
 
-def _require_finite(data: Dataset) -> None:
-    values = data.X.data if sp.issparse(data.X) else data.X
-    if not np.isfinite(values).all():
-        where = ""
-        if not sp.issparse(data.X):
-            row, column = np.argwhere(~np.isfinite(data.X))[0]
-            name = f"{data.names[column]!r}" if data.names else f"{column + 1}"
-            where = f", the first in row {row + 1}, column {name}"
-        raise UserError(f"{data.path} has missing or infinite values{where}: fill or remove them")
+def _require(fits: Callable[[Any], Any], what: str, data: Dataset) -> None:
+    """Complain about the first number that does not fit."""
+    if isinstance(data.X, Rows):
+        return
+    if sp.issparse(data.X):
+        if not fits(data.X.data).all():
+            raise UserError(f"{data.path} has {what} values: fill or remove them")
+        return
+    numbers = [k for k, name in enumerate(data.names) if name not in data.words]
+    values = data.X if not data.words else data.X[:, numbers].astype(np.float64)
+    if not fits(values).all():
+        row, column = np.argwhere(~fits(values))[0]
+        name = f"{data.names[numbers[column]]!r}" if data.names else f"{column + 1}"
+        raise UserError(
+            f"{data.path} has {what} values, the first in row {row + 1}, column {name}: fill or "
+            "remove them"
+        )
+
+
+def _is_number(value: Any) -> bool:
+    return as_numbers((str(value),)) is not None
 
 
 def _labels(values: Any) -> Any:
@@ -342,60 +442,95 @@ def _read_npy(path: Path, target: str | None) -> Dataset:
     return Dataset(path, X if X.dtype.kind == "f" else X.astype(np.float64), y)
 
 
-def _csv_columns(path: Path) -> dict[str, Any]:
-    delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        rows = list(csv.reader(file, delimiter=delimiter))
-    rows = [row for row in rows if row]
-    if len(rows) < 2:
-        raise UserError(
-            f"{path} must have a heading and at least one row, it has {len(rows)} lines"
-        )
-    names = [name.strip() for name in rows[0]]
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise UserError(f"{path} has two columns named {twice!r}: rename one")
-    for number, row in enumerate(rows[1:], start=2):
-        if len(row) != len(names):
+class _Asked(NamedTuple):
+    """Columns of a table that were asked for."""
+
+    target: str | None
+    sequence: str | None
+    drop: list[str]
+    features: list[str] | None
+    words: list[str] | None
+
+    def named(self) -> list[tuple[str, str]]:
+        """What each name was given as, and the name."""
+        options = [("--target", self.target), ("--sequence", self.sequence)]
+        named = [(option, name) for option, name in options if name is not None]
+        named += [("--drop", name) for name in self.drop]
+        return named + [("a feature of the model", name) for name in self.features or []]
+
+    def chosen(self, path: Path, names: list[str], needs_labels: bool) -> list[str]:
+        """The features among the columns of a file."""
+        if needs_labels and self.target is None:
             raise UserError(
-                f"{path} has {len(row)} values in line {number}, its heading has {len(names)}"
+                f"{path} has no labels: name their column with --target (columns: {_few(names)})"
             )
-    return {
-        name: list(values) for name, values in zip(names, zip(*rows[1:], strict=True), strict=True)
-    }
+        for option, name in self.named():
+            if name not in names:
+                raise UserError(
+                    f"{path} has no column {name!r} ({option}); its columns are {_few(names)}"
+                )
+        others = (self.target, self.sequence, *self.drop)
+        return self.features or [name for name in names if name not in others]
 
 
-def _parquet_columns(path: Path) -> dict[str, Any]:
+def _read_csv(
+    path: Path, asked: _Asked, layout: Layout, needs_labels: bool, *, keep: bool = True
+) -> Dataset:
+    source = sys.stdin.buffer.read() if path == STDIN else path
+    table = CsvTable(
+        source, sep=layout.sep, heading=layout.heading, known=[name for _, name in asked.named()]
+    )
+    features = asked.chosen(path, table.names, needs_labels)
+    if not features:
+        raise UserError(f"{path} has no columns but the labels: {_few(table.names)}")
+    raw = [name for name in (asked.target, asked.sequence) if name is not None]
+    scan = Scan(table, features, raw, asked.words, keep=keep)
+    if keep:
+        X: Any = matrix([scan.columns[name] for name in features])
+    else:
+        X = CsvRows(table, features, scan.words, scan.sizes)
+    y = None
+    if asked.target is not None:
+        y = _labels(_complete(path, asked.target, scan.raw[asked.target]))
+    sequence = None if asked.sequence is None else np.asarray(scan.raw[asked.sequence])
+    used = Layout(table.sep, table.heading)
+    return Dataset(path, X, y, sequence, features, scan.words, used)
+
+
+def _read_parquet(path: Path, asked: _Asked, needs_labels: bool) -> Dataset:
     try:
         import pyarrow.parquet as pq
     except ImportError:
         raise UserError("Parquet files need pyarrow: pip install 'cornerstep[parquet]'") from None
     table = pq.read_table(path)
-    return {name: table[name].to_numpy() for name in table.column_names}
+    features = asked.chosen(path, table.column_names, needs_labels)
+    columns = [_typed(path, name, table[name].to_numpy(), asked.words) for name in features]
+    words = [name for name, each in zip(features, columns, strict=True) if each.dtype.kind == "O"]
+    X = matrix(columns) if columns else np.empty((table.num_rows, 0))
+    y = sequence = None
+    if asked.target is not None:
+        y = _labels(_complete(path, asked.target, table[asked.target].to_numpy()))
+    if asked.sequence is not None:
+        sequence = table[asked.sequence].to_numpy().astype(str)
+    return Dataset(path, X, y, sequence, features, words)
 
 
-def _from_columns(
-    path: Path,
-    table: dict[str, Any],
-    target: str | None,
-    sequence: str | None,
-    drop: list[str],
-    features: list[str] | None,
-) -> Dataset:
-    asked = [("--target", target), ("--sequence", sequence), *(("--drop", name) for name in drop)]
-    asked += [("a feature of the model", name) for name in features or []]
-    for option, name in asked:
-        if name is not None and name not in table:
-            raise UserError(
-                f"{path} has no column {name!r} ({option}); its columns are {_few(list(table))}"
-            )
-    names = features or [name for name in table if name not in (target, sequence, *drop)]
-    X = np.empty((len(next(iter(table.values()))), len(names)))
-    for k, name in enumerate(names):
-        X[:, k] = _numbers(path, name, table[name])
-    y = None if target is None else _labels(_complete(path, target, table[target]))
-    order = None if sequence is None else np.asarray(table[sequence]).astype(str)
-    return Dataset(path, X, y, order, names)
+def _typed(path: Path, name: str, values: Any, words: list[str] | None) -> Any:
+    """A column of a Parquet file as numbers or words; where ``words`` says which, as that."""
+    is_word = name in words if words is not None else values.dtype.kind not in "iufO"
+    if values.dtype.kind in "iuf" and not is_word:
+        return values.astype(np.float64)
+    texts = ["" if value is None or value != value else str(value) for value in values]
+    if words is None and any(isinstance(value, str | bool) for value in values):
+        is_word = True
+    numbers = None if is_word else as_numbers(texts)
+    if numbers is None and words is not None and not is_word:
+        row = next(k for k, text in enumerate(texts) if as_numbers((text,)) is None)
+        raise UserError(
+            f"column {name!r} of {path} must hold numbers, as in training, row {row + 1} has "
+            f"{texts[row]!r}"
+        )
+    return as_words(texts) if numbers is None else numbers
 
 
 def _complete(path: Path, name: str, values: Any) -> Any:
@@ -406,21 +541,6 @@ def _complete(path: Path, name: str, values: Any) -> Any:
                 f"column {name!r} of {path} has no label in row {row}: fill in or remove it"
             )
     return np.asarray(values)
-
-
-def _numbers(path: Path, name: str, values: Any) -> Any:
-    try:
-        return np.asarray(values, dtype=np.float64)
-    except (ValueError, TypeError):
-        for row, value in enumerate(values, start=1):
-            try:
-                float(value)
-            except (ValueError, TypeError):
-                raise UserError(
-                    f"column {name!r} of {path} must hold numbers, row {row} has {value!r}: "
-                    f"leave it out with --drop {name}, or name it with --target if it has labels"
-                ) from None
-        raise
 
 
 def _few(names: list[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from inspect import signature
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,12 +10,11 @@ from typing import Annotated, Any
 import typer
 
 import cornerstep
-from cornerstep.cli import models
+from cornerstep.cli import models, tables
+from cornerstep.cli.options import Data, Header, Json, ModelFile, Sep, Stream, layout_of
 from cornerstep.cli.screen import UNPROVEN, UserError, facts, put_json
-from cornerstep.cli.using import Data, ModelFile, Stream, Target
-from cornerstep.learning.certificates import certificate
-
-Json = Annotated[bool, typer.Option("--json", help="Results as JSON.")]
+from cornerstep.cli.using import Target
+from cornerstep.learning.certificates import certificate, percent
 
 
 def inspect(model: ModelFile, json: Json = False) -> None:
@@ -22,7 +22,7 @@ def inspect(model: ModelFile, json: Json = False) -> None:
 
     Example: cornerstep inspect digits.cornerstep
     """
-    estimator, notes = models.load_model(model)
+    estimator, prepare, notes = models.load_model(model)
     manifest = cornerstep.read_manifest(model)
     name, size = estimator.model_size()
     if json:
@@ -30,6 +30,8 @@ def inspect(model: ModelFile, json: Json = False) -> None:
         shown = {key: manifest[key] for key in kept}
         shown["parameters"] = {key: _plain(v) for key, v in manifest["parameters"].items()}
         shown |= {name.replace(" ", "_"): size, "bytes": model.stat().st_size}
+        shown["prepared"] = [type(step).__name__ for _, step in prepare.steps] if prepare else []
+        shown["features"] = _names(estimator, prepare, notes)
         put_json(shown)
         return
     usual = signature(type(estimator)).parameters
@@ -43,7 +45,9 @@ def inspect(model: ModelFile, json: Json = False) -> None:
         "written by": f"cornerstep {manifest['library_version']}, "
         f"format {manifest['format_version']}",
         "parameters": ", ".join(f"{key}={value!r}" for key, value in changed.items()) or "defaults",
-        "features": getattr(estimator, "n_features_in_", "any"),
+        **_columns(prepare, notes),
+        "features": f"{getattr(estimator, 'n_features_in_', 'any')}"
+        + _listed(_names(estimator, prepare, notes)),
         "classes": _classes(estimator),
         name: f"{size:,}",
     }
@@ -56,6 +60,50 @@ def inspect(model: ModelFile, json: Json = False) -> None:
         f"{model.stat().st_size:,} bytes, {len(manifest['arrays'])} arrays, checksums right"
     )
     facts(str(model), rows)
+
+
+def _names(estimator: Any, prepare: Any, notes: dict[str, Any]) -> list[str]:
+    """Names of the features that the estimator is given, where they are known."""
+    if prepare is not None:
+        return tables.names_of(prepare, notes.get("features"))
+    own = getattr(estimator, "feature_names_in_", None)
+    return notes.get("features", []) if own is None else [str(name) for name in own]
+
+
+def _columns(prepare: Any, notes: dict[str, Any]) -> dict[str, str]:
+    """What the model takes of a table, and how it makes numbers of it."""
+    if prepare is None or "features" not in notes:
+        return {}
+    words = notes.get("words", [])
+    numbers = [name for name in notes["features"] if name not in words]
+    kinds = (("numbers", numbers), ("words", words), ("left out", notes.get("left_out", [])))
+    shown = {kind: f"{len(names)}{_listed(names, '; ')}" for kind, names in kinds if names}
+    steps = [text for text in map(_step, _steps(prepare)) if text]
+    return shown | {"prepared by": ", ".join(steps)}
+
+
+def _steps(prepare: Any) -> Iterator[Any]:
+    """The transformers of a pipeline, those in others too."""
+    parts = getattr(prepare, "steps", None) or getattr(prepare, "transformers_", None)
+    if parts is None:
+        yield prepare
+    for part in parts or ():
+        if part[0] != "remainder":
+            yield from _steps(part[1])
+
+
+def _step(step: Any) -> str:
+    known = {
+        "SimpleImputer": "gaps filled, and a feature that says where",
+        "StandardScaler": "mean 0 and variance 1",
+        "OneHotEncoder": "a feature for each word, rare ones together",
+    }
+    return known.get(type(step).__name__, type(step).__name__)
+
+
+def _listed(names: list[str], comma: str = ", ", most: int = 20) -> str:
+    more = f"{comma}... (--json has all)" if len(names) > most else ""
+    return f": {comma.join(names[:most])}{more}" if names else ""
 
 
 def _plain(value: Any) -> Any:
@@ -75,6 +123,8 @@ def certify(
     model: ModelFile,
     data: Data,
     target: Target = None,
+    sep: Sep = None,
+    header: Header = None,
     stream: Stream = None,
     json: Json = False,
 ) -> None:
@@ -84,9 +134,10 @@ def certify(
 
     Example: cornerstep certify digits.cornerstep digits.csv
     """
-    estimator, notes = models.load_model(model)
-    whole = "the split of --holdout needs all rows in memory" if notes.get("holdout") else None
-    table = models.read_for(estimator, notes, data, target=target, streamed=stream, whole=whole)
+    trained = models.load_model(model)
+    estimator, _, notes = trained
+    layout = layout_of(sep, header)
+    table = models.read_for(trained, data, layout, target=target, streamed=stream)
     models.check_labels(estimator, table)
     if "rows" in notes and table.n != notes["rows"]:
         raise UserError(
@@ -104,8 +155,8 @@ def certify(
         claimed = check.claimed
         rows: dict[str, Any] = {
             "certificate": "holds" if check.holds else "DOES NOT HOLD",
-            "claimed gap": f"{claimed.gap:.6g}  ({100 * claimed.relative_gap:.3g} %)",
-            "recomputed gap": f"{check.gap:.6g}  ({100 * check.relative_gap:.3g} %)",
+            "claimed gap": f"{claimed.gap:.6g}  ({percent(claimed.relative_gap, 3)})",
+            "recomputed gap": f"{check.gap:.6g}  ({percent(check.relative_gap, 3)})",
             "bound by": check.how,
         }
         rows |= {f"problem {k}": text for k, text in enumerate(check.problems[:5], start=1)}

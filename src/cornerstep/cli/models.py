@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import cornerstep
-from cornerstep.cli.data import Dataset, format_of, is_large, read, stream
+from cornerstep.cli import tables
+from cornerstep.cli.data import Dataset, Layout, format_of, is_large, read, stream
 from cornerstep.cli.screen import UserError
-from cornerstep.learning.certificates import Certificate
+from cornerstep.learning.certificates import Certificate, percent
+from cornerstep.learning.pipelines import is_pipeline
 
 MODELS = {
     "multiclass": "MulticlassSVC",
@@ -28,9 +30,17 @@ _NOTES: dict[str, Callable[[Any], bool]] = {  # that commands use; others are th
     "seed": lambda note: type(note) is int and 0 <= note < 2**32,
     "target": lambda note: isinstance(note, str),
     "sequence": lambda note: isinstance(note, str),
-    "features": lambda note: isinstance(note, list) and all(isinstance(v, str) for v in note),
+    "features": lambda note: _are_words(note),
+    "words": lambda note: _are_words(note),
+    "left_out": lambda note: _are_words(note),
+    "sep": lambda note: isinstance(note, str) and len(note) == 1,
+    "heading": lambda note: isinstance(note, bool),
 }
 _OWN = {"model", "verbose", "warm_start"}  # parameters that commands set themselves
+
+
+def _are_words(note: Any) -> bool:
+    return isinstance(note, list) and all(isinstance(value, str) for value in note)
 
 
 def make(model: str, options: dict[str, Any], extra: list[str]) -> Any:
@@ -82,64 +92,76 @@ def split(data: Dataset, holdout: float, seed: int) -> tuple[Dataset, Dataset | 
     return data.rows(np.sort(train)), data.rows(np.sort(test))
 
 
-def load_model(path: Path) -> tuple[Any, dict[str, Any]]:
-    """The estimator of a model file, and the notes that were taken when it was trained."""
+class Trained(NamedTuple):
+    """The estimator of a model file, what prepares its data, if anything, and notes of training."""
+
+    estimator: Any
+    prepare: Any
+    notes: dict[str, Any]
+
+
+def load_model(path: Path) -> Trained:
+    """What is in a model file."""
     notes = cornerstep.read_manifest(path)["notes"]
-    return cornerstep.load(path), {
+    known = {
         name: notes[name] for name, fits in _NOTES.items() if name in notes and fits(notes[name])
     }
+    found = cornerstep.load(path)
+    return (
+        Trained(found[-1], found[:-1], known) if is_pipeline(found) else Trained(found, None, known)
+    )
 
 
 def read_for(
-    estimator: Any,
-    notes: dict[str, Any],
+    trained: Trained,
     path: Path,
+    layout: Layout,
     *,
     target: str | None = None,
     needs_labels: bool = True,
     streamed: bool | None = None,
-    whole: str | None = None,
 ) -> Dataset:
-    """Data for a trained model: its own columns of a table, or as many features.
+    """Data for a trained model, prepared: its own columns of a table, or as many features.
 
     Read in blocks if ``streamed``, or by default if the file is large and the model can do with
-    that; ``whole`` says what needs all rows in memory, if anything does.
+    that.
     """
+    estimator, prepare, notes = trained
     if not estimator.reads_tables:
         raise UserError("commands read data for structured models of chains only")
-    expected = int(estimator.n_features_in_)
+    expected = int((prepare or estimator).n_features_in_)
     if streamed is None:
-        streamed = estimator.reads_blocks and whole is None and is_large(path)
+        streamed = estimator.reads_blocks and is_large(path)
     if streamed and not estimator.reads_blocks:
         raise UserError("--stream is for multi-class models with a linear kernel")
-    if streamed and whole is not None:
-        raise UserError(f"{whole}: give --no-stream")
     named = is_table(path) or format_of(path) == "npy"
-    features = notes.get("features") if is_table(path) else None
+    own = getattr(prepare, "feature_names_in_", None)
+    features = notes.get("features", own if own is None else [str(name) for name in own])
     wanted = target or (notes.get("target") if named else None)
+    options: dict[str, Any] = {
+        "features": features if is_table(path) else None,
+        "words": notes.get("words") if is_table(path) and features else None,
+        "n_features": expected, "needs_labels": needs_labels,
+        "layout": _layout(layout, notes, path),
+    }  # fmt: skip
     if streamed:
-        data = stream(
-            path,
-            target=wanted,
-            features=features,
-            n_features=expected,
-            needs_labels=needs_labels,
-        )
+        data = stream(path, target=wanted, **options)
     else:
-        data = read(
-            path,
-            target=wanted if needs_labels else target,
-            sequence=notes.get("sequence") if is_table(path) else None,
-            features=features,
-            n_features=expected,
-            needs_labels=needs_labels,
-        )
+        sequence = notes.get("sequence") if is_table(path) else None
+        data = read(path, target=wanted if needs_labels else target, sequence=sequence, **options)
     if data.X.shape[1] != expected:
         raise UserError(
             f"the model takes {expected} features, {path} has {data.X.shape[1]}: it must "
             "have those of the training data"
         )
-    return data
+    return data.numeric() if prepare is None else tables.prepared(prepare, data)
+
+
+def _layout(given: Layout, notes: dict[str, Any], path: Path) -> Layout:
+    """How a CSV file is written: as the user says, else headless if the training data were."""
+    if format_of(path) == "csv" and given.heading is None and notes.get("heading") is False:
+        return given._replace(heading=False)
+    return given
 
 
 def is_table(path: Path) -> bool:
@@ -169,7 +191,7 @@ def summary(proof: Certificate) -> dict[str, Any]:
         "status": f"{proof.status}: {proof.status.message}",
         f"{name}{worst}": f"{proof.value:.8g}",
         f"bound{worst}": f"{proof.bound:.8g}",
-        "gap": f"{proof.gap:.3g}  ({100 * proof.relative_gap:.2g} % of the {name})",
+        "gap": f"{proof.gap:.3g}  ({percent(proof.relative_gap)} of the {name})",
         "asked": proof.target,
         "iterations": f"{proof.n_iter:,}",
         "seconds": f"{proof.seconds:.2f}",

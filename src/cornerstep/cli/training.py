@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 import typer
+from sklearn.pipeline import Pipeline
 
 import cornerstep
-from cornerstep.cli import models
-from cornerstep.cli.data import Dataset, is_large, read, require_room
+from cornerstep.cli import models, tables
+from cornerstep.cli.data import Dataset, format_of, is_large, read, require_room
 from cornerstep.cli.data import stream as open_stream
+from cornerstep.cli.options import (
+    Data,
+    Drop,
+    Header,
+    Json,
+    Sep,
+    Stream,
+    flag,
+    layout_of,
+    refuse_overwriting,
+)
 from cornerstep.cli.screen import (
     INTERRUPTED,
     LIMIT,
@@ -22,14 +35,26 @@ from cornerstep.cli.screen import (
     put_json,
     say,
 )
+from cornerstep.data.rows import PreparedRows, Rows, unpacked
 from cornerstep.learning import measures
 from cornerstep.learning.certificates import certificate
 
-Data = Annotated[Path, typer.Argument(help="svmlight, CSV, Parquet, npy or npz.", metavar="DATA")]
 Model = Annotated[str, typer.Option(help="multiclass, kernel, structured-chain or boost.")]
 Target = Annotated[str | None, typer.Option(help="Column of the labels, or npy file.")]
 Sequence = Annotated[str | None, typer.Option(help="Column that says which rows form a chain.")]
-Drop = Annotated[list[str] | None, typer.Option(help="Column to leave out; may be repeated.")]
+Keep = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Column to take although it reads like an identifier; may be repeated.", metavar="NAME"
+    ),
+]
+Scale = Annotated[
+    bool | None,
+    flag(
+        "--scale/--no-scale",
+        help="CSV, Parquet: mean 0 and variance 1; by default for all models but boost.",
+    ),
+]
 Loss = Annotated[str | None, typer.Option(help="multiclass: max-hinge, top-k, usunier, ...")]
 TopLoss = Annotated[int | None, typer.Option("-k", help="k of the losses top-k and usunier.")]
 Constant = Annotated[float | None, typer.Option("-C", help="Weight of the losses.")]
@@ -43,19 +68,11 @@ MaxIter = Annotated[int | None, typer.Option(help="Most iterations.")]
 TimeLimit = Annotated[float | None, typer.Option(help="Most seconds.")]
 Holdout = Annotated[float, typer.Option(help="Share of the data kept for testing.")]
 Seed = Annotated[int, typer.Option(help="For the split and the solver.")]
-Json = Annotated[bool, typer.Option("--json", help="Results as JSON.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No live display.")]
-Stream = Annotated[
-    bool | None,
-    typer.Option(
-        "--stream/--no-stream",
-        help="multiclass: read the data in blocks, never all of it; by default where it is large.",
-    ),
-]
+Quiet = Annotated[bool, flag("--quiet", "-q", help="No live display.")]
 Set = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", help="Any other parameter of the estimator: NAME=VALUE; may be repeated."
+        "--set", help="Any other parameter of the estimator; may be repeated.", metavar="NAME=VALUE"
     ),
 ]
 
@@ -68,6 +85,10 @@ def fit(
     target: Target = None,
     sequence: Sequence = None,
     drop: Drop = None,
+    keep: Keep = None,
+    sep: Sep = None,
+    header: Header = None,
+    scale: Scale = None,
     loss: Loss = None,
     k: TopLoss = None,
     C: Constant = None,
@@ -100,25 +121,35 @@ def fit(
         "time_limit": time_limit,
     }  # fmt: skip
     estimator = models.make(model, options, set_ or [])
+    inputs = (data, Path(target)) if target else (data,)
+    refuse_overwriting(inputs, (output, report))
     _check_outputs(output, report)
+    layout = layout_of(sep, header)
     if stream is None:
         stream = model == "multiclass" and kernel in (None, "linear") and is_large(data)
     if stream:
-        _check_streamed(model, kernel, sequence, holdout, report)
-        whole = open_stream(data, target=target, drop=drop)
+        _check_streamed(model, kernel, sequence)
+        whole = open_stream(data, target=target, drop=drop, layout=layout)
     else:
-        whole = read(data, target=target, sequence=sequence, drop=drop)
-    train, test = models.split(whole, holdout, seed)
+        whole = read(data, target=target, sequence=sequence, drop=drop, layout=layout)
+    whole, left_out = _reviewed(whole, keep, scale)
+    raw, raw_test = models.split(whole, holdout, seed)
     estimator.set_params(random_state=seed, verbose=0 if quiet or json else 1)
-    _check_top_k(estimator, train, top_k)
+    _check_top_k(estimator, raw, top_k)
+    prepare = tables.fitted(estimator, raw, scale) if models.is_table(data) else None
+    train, test = (_prepared(prepare, part) for part in (raw, raw_test))
+    assert train is not None
+    if isinstance(train.X, PreparedRows):
+        train = replace(train, X=unpacked(train.X))
     _check_room(estimator, train)
     X, y = estimator.table_inputs(train)
     estimator.fit(X, y)
     proof = certificate(estimator)
     errors = _errors(estimator, train, test, top_k)
     if output is not None:
-        notes = _notes(data, whole, train, target, sequence, holdout, seed)
-        cornerstep.save(estimator, output, notes=notes)
+        notes = _notes(whole, train, target, sequence, holdout, seed) | {"left_out": left_out}
+        kept = estimator if prepare is None else Pipeline([*prepare.steps, ("model", estimator)])
+        cornerstep.save(kept, output, notes=notes)
     if report is not None:
         _report(estimator, train, test, report)
     name, size = estimator.model_size()
@@ -152,6 +183,10 @@ def path(
     target: Target = None,
     sequence: Sequence = None,
     drop: Drop = None,
+    keep: Keep = None,
+    sep: Sep = None,
+    header: Header = None,
+    scale: Scale = None,
     loss: Loss = None,
     k: TopLoss = None,
     kernel: Kernel = None,
@@ -182,8 +217,14 @@ def path(
         values = [float(C) for C in Cs.split(",")]
     except ValueError:
         raise UserError(f"--Cs takes numbers separated by commas, got {Cs!r}") from None
-    whole = read(data, target=target, sequence=sequence, drop=drop)
-    train, test = models.split(whole, holdout, seed)
+    whole = read(
+        data, target=target, sequence=sequence, drop=drop, layout=layout_of(sep, header)
+    )  # fmt: skip
+    whole, _ = _reviewed(whole, keep, scale)
+    raw, raw_test = models.split(whole, holdout, seed)
+    prepare = tables.fitted(estimator, raw, scale) if models.is_table(data) else None
+    train, test = (_prepared(prepare, part) for part in (raw, raw_test))
+    assert train is not None
     estimator.set_params(random_state=seed)
     _check_room(estimator, train)
     X, y = estimator.table_inputs(train)
@@ -226,20 +267,35 @@ def _check_outputs(*paths: Path | None) -> None:
             raise UserError(f"cannot write {path}: it is a folder")
 
 
-def _check_streamed(
-    model: str, kernel: str | None, sequence: str | None, holdout: float, report: Path | None
-) -> None:
+def _reviewed(
+    whole: Dataset, keep: list[str] | None, scale: bool | None
+) -> tuple[Dataset, list[str]]:
+    """The data without columns that tell nothing, and a line on each of those."""
+    if whole.sequence is None:
+        tables.require_classes(whole)
+    if models.is_table(whole.path):
+        return tables.features_of(whole, keep or [])
+    for option, given in (("--keep", keep), ("--scale", scale)):
+        if given:
+            raise UserError(
+                f"{option} is for CSV and Parquet files, {whole.path} is {format_of(whole.path)}"
+            )
+    return whole, []
+
+
+def _prepared(prepare: Any, part: Dataset | None) -> Dataset | None:
+    return part if part is None or prepare is None else tables.prepared(prepare, part)
+
+
+def _check_streamed(model: str, kernel: str | None, sequence: str | None) -> None:
     """What needs all rows in memory."""
     if model != "multiclass" or kernel not in (None, "linear"):
         raise UserError("--stream is for --model multiclass with a linear kernel")
-    for option, given in (
-        ("--sequence", sequence), ("--holdout", holdout), ("--report", report),
-    ):  # fmt: skip
-        if given:
-            raise UserError(
-                f"{option} needs all rows in memory, and these are read in blocks: leave it out, "
-                "or give --no-stream"
-            )
+    if sequence:
+        raise UserError(
+            "--sequence needs all rows in memory, and these are read in blocks: leave it out, or "
+            "give --no-stream"
+        )
 
 
 def _check_room(estimator: Any, train: Dataset) -> None:
@@ -282,21 +338,25 @@ def _shares(values: list[float]) -> str:
 
 
 def _notes(
-    data: Path, whole: Dataset, train: Dataset, target: str | None, sequence: str | None,
-    holdout: float, seed: int,
+    whole: Dataset, train: Dataset, target: str | None, sequence: str | None, holdout: float,
+    seed: int,
 ) -> dict[str, Any]:  # fmt: skip
     """What certify and predict need to know about the training data."""
     return {
-        "data": data.name, "rows": whole.n, "training_rows": train.n, "holdout": holdout,
+        "data": whole.path.name, "rows": whole.n, "training_rows": train.n, "holdout": holdout,
         "seed": seed, "target": target, "sequence": sequence, "features": whole.names or None,
+        "words": whole.words, "sep": whole.layout.sep, "heading": whole.layout.heading,
     }  # fmt: skip
 
 
 def _report(estimator: Any, train: Dataset, test: Dataset | None, path: Path) -> None:
     part = train if test is None else test
+    name = "the training data" if test is None else "held-out data"
+    if isinstance(part.X, Rows):
+        some, at = tables.sample_of(part)
+        name = name if at.size == part.n else f"{at.size:,} rows of {name}"
+        part = some
     X, y = estimator.table_inputs(part)
     cornerstep.report(
-        estimator, X, y, path,
-        data_name="the training data" if test is None else "held-out data",
-        feature_names=train.names or None,
+        estimator, X, y, path, data_name=name, feature_names=train.names or None
     )  # fmt: skip

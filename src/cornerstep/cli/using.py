@@ -14,22 +14,25 @@ import typer
 import cornerstep
 from cornerstep.cli import models
 from cornerstep.cli.data import read
+from cornerstep.cli.options import (
+    Data,
+    Drop,
+    Header,
+    Json,
+    ModelFile,
+    Sep,
+    Stream,
+    flag,
+    layout_of,
+    refuse_overwriting,
+)
 from cornerstep.cli.screen import UserError, facts, put_json, say
 from cornerstep.cli.writing import write
 from cornerstep.core.output import replacing_text
 from cornerstep.data.rows import Rows
 from cornerstep.learning import measures
 
-ModelFile = Annotated[Path, typer.Argument(help="Model file.", metavar="MODEL")]
-Data = Annotated[Path, typer.Argument(help="svmlight, CSV, Parquet or npz file.", metavar="DATA")]
 Target = Annotated[str | None, typer.Option(help="Column of the labels, if not as in training.")]
-Stream = Annotated[
-    bool | None,
-    typer.Option(
-        "--stream/--no-stream",
-        help="Linear multi-class models: read the data in blocks; by default where it is large.",
-    ),
-]
 
 
 def predict(
@@ -39,17 +42,20 @@ def predict(
         Path | None, typer.Option("--output", "-o", help="Instead of stdout.")
     ] = None,
     top_k: Annotated[int, typer.Option(help="The first k guesses, separated by tabs.")] = 1,
-    scores: Annotated[
-        bool, typer.Option("--scores", help="The score of every class instead.")
-    ] = False,
+    scores: Annotated[bool, flag("--scores", help="The score of every class instead.")] = False,
+    sep: Sep = None,
+    header: Header = None,
     stream: Stream = None,
 ) -> None:
     """Print a prediction for every row of DATA.
 
     Example: cornerstep predict digits.cornerstep new.csv > predictions.txt
     """
-    estimator, notes = models.load_model(model)
-    table = models.read_for(estimator, notes, data, needs_labels=False, streamed=stream)
+    refuse_overwriting((model, data), (output,))
+    trained = models.load_model(model)
+    layout = layout_of(sep, header)
+    table = models.read_for(trained, data, layout, needs_labels=False, streamed=stream)
+    estimator = trained.estimator
     lines = _predictions(estimator, table, top_k, scores)
     if output is None:
         sys.stdout.writelines(f"{line}\n" for line in lines)
@@ -91,15 +97,19 @@ def evaluate(
     data: Data,
     target: Target = None,
     top_k: Annotated[int, typer.Option(help="Errors of the first 1, ..., k guesses.")] = 1,
+    sep: Sep = None,
+    header: Header = None,
     stream: Stream = None,
-    json: Annotated[bool, typer.Option("--json", help="Results as JSON.")] = False,
+    json: Json = False,
 ) -> None:
     """Measure the error of a model on labelled DATA.
 
     Example: cornerstep evaluate digits.cornerstep test.csv --top-k 3
     """
-    estimator, notes = models.load_model(model)
-    table = models.read_for(estimator, notes, data, target=target, streamed=stream)
+    trained = models.load_model(model)
+    layout = layout_of(sep, header)
+    table = models.read_for(trained, data, layout, target=target, streamed=stream)
+    estimator = trained.estimator
     models.check_labels(estimator, table)
     X, y = estimator.table_inputs(table)
     if estimator.predicts_structures:
@@ -133,13 +143,19 @@ def convert(
     sequence: Annotated[
         str | None, typer.Option(help="Column of the chains (CSV, Parquet).")
     ] = None,
-    drop: Annotated[list[str] | None, typer.Option(help="Column to leave out.")] = None,
+    drop: Drop = None,
+    sep: Sep = None,
+    header: Header = None,
 ) -> None:
     """Turn a data file into another format; the ending of TO says which.
 
     Example: cornerstep convert digits.csv digits.svm --target digit
     """
-    table = read(source, target=target, sequence=sequence, drop=drop, needs_labels=False)
+    refuse_overwriting((source,), (destination,))
+    table = read(
+        source, target=target, sequence=sequence, drop=drop, needs_labels=False,
+        layout=layout_of(sep, header),
+    )  # fmt: skip
     write(table, destination, target or "target")
     say(f"{destination}: {table.n:,} rows, {table.X.shape[1]:,} features")
 
@@ -152,14 +168,15 @@ def export(
 
     Example: cornerstep export digits.cornerstep digits.onnx
     """
-    estimator, _ = models.load_model(model)
+    refuse_overwriting((model,), (output,))
+    found = cornerstep.load(model)
     if output.suffix.lower() != ".onnx":
         raise UserError(f"{output} must end in .onnx")
     try:
-        cornerstep.to_onnx(estimator, output)
+        cornerstep.to_onnx(found, output)
     except ImportError as problem:
         raise UserError(str(problem)) from None
     say(
-        f"{output}: takes X (float32, {estimator.n_features_in_} features), answers scores and "
-        f"label (the number of the class, {estimator.classes_.size} in all)"
+        f"{output}: takes X (float32, {found.n_features_in_} features), answers scores and "
+        f"label (the number of the class, {found.classes_.size} in all)"
     )

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from cornerstep.cli.data import Dataset, format_of
+from cornerstep.cli.data import STDIN, Dataset, format_of
 from cornerstep.cli.screen import UserError
 from cornerstep.core.output import replacing, replacing_text
 
@@ -19,10 +19,12 @@ def write(data: Dataset, path: Path, target: str = "target") -> None:
     kind = format_of(path)
     if kind == "npy":
         raise UserError(f"{path} cannot hold labels: write npz instead")
+    if path.suffix.lower() == ".gz" or path == STDIN:
+        raise UserError(f"{path} is for reading: write .csv, and pack it")
     if kind == "svmlight":
-        _write_svmlight(data, path)
+        _write_svmlight(data.numeric(), path)
     elif kind == "npz":
-        _write_npz(data, path)
+        _write_npz(data.numeric(), path)
     else:
         table = _as_columns(data, target)
         (_write_csv if kind == "csv" else _write_parquet)(table, path)
@@ -75,7 +77,12 @@ def _write_csv(table: dict[str, Any], path: Path) -> None:
     with replacing_text(path, newline="") as file:
         writer = csv.writer(file, delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
         writer.writerow(table)
-        writer.writerows(zip(*(values.tolist() for values in table.values()), strict=True))
+        cells = ([_cell(value) for value in values.tolist()] for values in table.values())
+        writer.writerows(zip(*cells, strict=True))
+
+
+def _cell(value: Any) -> Any:
+    return "" if value != value else value
 
 
 def _write_parquet(table: dict[str, Any], path: Path) -> None:
@@ -84,6 +91,8 @@ def _write_parquet(table: dict[str, Any], path: Path) -> None:
         import pyarrow.parquet as pq
     except ImportError:
         raise UserError("Parquet files need pyarrow: pip install 'cornerstep[parquet]'") from None
-    content = pa.table({name: pa.array(values.tolist()) for name, values in table.items()})
+    content = pa.table(
+        {name: pa.array(values.tolist(), from_pandas=True) for name, values in table.items()}
+    )
     with replacing(path) as file:
         pq.write_table(content, file)

@@ -15,7 +15,8 @@ from __future__ import annotations
 import io
 import mmap
 import os
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -138,6 +139,67 @@ class HeldRows(Rows):
         yield self._X
 
 
+class PreparedRows(Rows):
+    """Rows as a fitted transformer makes them.
+
+    Parameters
+    ----------
+    rows : Rows
+        May have gaps, if the transformer fills them.
+    transform : function
+        Of a fitted transformer: an array of numbers for a block.
+    names : list of str, optional
+        Of the features that it makes.
+    """
+
+    def __init__(
+        self, rows: Rows, transform: Callable[[Any], Any], names: list[str] | None = None
+    ) -> None:
+        self._rows, self._transform = rows, transform
+        self._stamps, self._reopens = rows._stamps, rows._reopens
+        self.starts, self.feature_names, self.target = rows.starts, names, rows.target
+        self.dtype = np.dtype(np.float64)
+        first = next(iter(self._blocks()))
+        self.shape = rows.shape[0], first.shape[1]
+
+    def _blocks(self) -> Iterator[Any]:
+        return (self._transform(block) for block in self._rows._blocks())
+
+
+class ChosenRows(Rows):
+    """Some of the rows, in order.
+
+    Parameters
+    ----------
+    rows : Rows
+    chosen : array of bool, or of row numbers in order
+    """
+
+    def __init__(self, rows: Rows, chosen: Any) -> None:
+        n = rows.shape[0]
+        self._rows, self._chosen = rows, np.zeros(n, dtype=bool)
+        self._chosen[chosen] = True
+        self._stamps, self._reopens = rows._stamps, rows._reopens
+        self.dtype, self.sparse, self.feature_names = rows.dtype, rows.sparse, rows.feature_names
+        self.target = None if rows.target is None else rows.target[self._chosen]
+        counts = [int(part.sum()) for part in self._parts()]
+        self.starts = np.cumsum([0, *(count for count in counts if count)])
+        self.shape = int(self.starts[-1]), rows.shape[1]
+
+    def _parts(self) -> list[Any]:
+        return np.split(self._chosen, self._rows.starts[1:-1])
+
+    def _blocks(self) -> Iterator[Any]:
+        for block, part in zip(self._rows._blocks(), self._parts(), strict=True):
+            if part.any():
+                yield block[part]
+
+    def held(self) -> Any:
+        """All of them as one array, gaps and all."""
+        some = list(self._readable())
+        return sp.vstack(some, format="csr") if self.sparse else np.concatenate(some)
+
+
 def _even_starts(n: int, row_bytes: int) -> IntArray:
     step = max(1, BLOCK_BYTES // max(row_bytes, 1))
     return np.append(np.arange(0, n, step), n)
@@ -169,6 +231,23 @@ class MappedRows(Rows):
             yield np.array(self._X[first:last], dtype=self.dtype, order="C", subok=False)
             if pages is not None and hasattr(pages, "madvise"):
                 pages.madvise(mmap.MADV_DONTNEED)
+
+
+def unpacked(rows: Rows) -> Rows:
+    """The same dense rows from a file without a name, which many passes read faster than text.
+
+    Where there is no room for it, the rows as they are.
+    """
+    try:
+        with tempfile.TemporaryFile() as file:
+            for block in rows.blocks():
+                file.write(np.ascontiguousarray(block, dtype=rows.dtype).data)
+            file.flush()
+            found = MappedRows(np.memmap(file, rows.dtype, "r", shape=rows.shape))
+    except OSError:
+        return rows
+    found.feature_names, found.target = rows.feature_names, rows.target
+    return found
 
 
 class SvmlightRows(Rows):

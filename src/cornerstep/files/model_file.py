@@ -3,7 +3,8 @@
 A model file is a zip archive of
 
 - ``manifest.json``: format and version, library version, estimator, parameters, fitted attributes,
-  the certificate, and size, type and SHA-256 of every array; to be read with any unzip and editor;
+  the steps of a pipeline that come before it, the certificate, and size, type and SHA-256 of every
+  array; to be read with any unzip and editor;
 - ``manifest.sha256``: the SHA-256 of the manifest;
 - ``arrays/NAME.npy``: the arrays, in NumPy's format, without pickled objects.
 
@@ -22,12 +23,16 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import io
 import json
 import os
+import warnings
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+
+import numpy as np
 
 from cornerstep.core.npy import Archive, DamagedError
 from cornerstep.core.output import WriteError, replacing
@@ -40,10 +45,12 @@ from cornerstep.files.values import (
 )
 from cornerstep.learning.certificates import certificate
 from cornerstep.learning.estimator import CertifiedEstimator
+from cornerstep.learning.pipelines import is_pipeline, last_step
 from cornerstep.learning.specs import Sizes
 
 FORMAT = "cornerstep model"
-VERSION = 1  # of the format; grows when a file of one library can no longer be read by the other
+VERSION = 2  # of the format; grows when a file of one library can no longer be read by the other
+PLAIN = 1  # the version of a file without steps before the estimator, which are new in 2
 OLDEST = 1  # the oldest that is read: every release reads what the one before it wrote
 
 #: Where the library's own estimators are; others are given to :func:`load`.
@@ -62,7 +69,7 @@ _EXPANSION = 2**26  # bytes that a file may unpack to beyond its own size
 _MANIFEST = 2**24  # bytes of the longest manifest: it is parsed as a whole
 _PARTS: dict[str, type] = {
     "library_version": str, "estimator": str, "certificate": dict, "parameters": dict,
-    "parameters_left_out": list, "notes": dict, "attributes": dict, "arrays": dict,
+    "parameters_left_out": list, "notes": dict, "attributes": dict, "arrays": dict, "steps": list,
 }  # fmt: skip
 
 
@@ -85,6 +92,8 @@ def save(
     Parameters
     ----------
     estimator : fitted estimator
+        Or a pipeline of scikit-learn that ends in one, after scalers, imputers, encoders and
+        column transformers.
     path : path-like
         By custom ending in ``.cornerstep``.
     notes : dict, optional
@@ -95,10 +104,11 @@ def save(
     ModelFileError
         If the model holds functions or foreign objects, such as a kernel function.
     """
+    pipeline, estimator = estimator, last_step(estimator)
     if not isinstance(estimator, CertifiedEstimator):
         raise ModelFileError(
-            f"estimator must be a CertifiedEstimator, such as {', '.join(_HOMES)}, "
-            f"got {type(estimator)!r}"
+            f"estimator must be a CertifiedEstimator, such as {', '.join(_HOMES)}, or a "
+            f"pipeline that ends in one, got {type(estimator)!r}"
         )
     name = type(estimator).__name__
     proof = certificate(estimator)
@@ -118,12 +128,13 @@ def save(
             for key in estimator.model_schema().attributes
             if hasattr(estimator, key)
         }
+        steps = encode(_steps_before(pipeline), "steps")
     except UnsavableError as problem:
         raise ModelFileError(str(problem)) from None
-    _require_loadable(estimator)
+    _require_loadable(estimator, steps, arrays)
     manifest = {
         "format": FORMAT,
-        "format_version": VERSION,
+        "format_version": VERSION if steps else PLAIN,
         "library_version": __version__,
         "estimator": name,
         "certificate": proof.to_dict(),
@@ -131,6 +142,7 @@ def save(
         "parameters_left_out": left_out,
         "notes": notes or {},
         "attributes": attributes,
+        "steps": steps,
         "arrays": {
             key: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
             for key, data in arrays.items()
@@ -149,10 +161,22 @@ def save(
         raise ModelFileError(f"cannot write {path}: {problem.strerror}") from None
 
 
-def _require_loadable(estimator: Any) -> None:
+def _steps_before(estimator: Any) -> list[Any]:
+    """Names and transformers of a pipeline, up to its last step; none of another estimator."""
+    steps = []
+    while is_pipeline(estimator):
+        *before, (_, estimator) = estimator.steps
+        steps += [[name, step] for name, step in before if step not in (None, "passthrough")]
+    return steps
+
+
+def _require_loadable(estimator: Any, steps: list[Any], arrays: dict[str, bytes]) -> None:
     """Complain about what :func:`load` would: a parameter that was changed after the fit, say."""
     try:
         check_model(estimator)
+        if steps:
+            kept = {key: np.load(io.BytesIO(data)) for key, data in arrays.items()}
+            _pipeline(Decoder(kept)(steps), estimator)
     except ValueError as problem:
         raise ModelFileError(f"the estimator is not as it was fitted: {problem}") from None
 
@@ -198,7 +222,7 @@ def load(path: str | os.PathLike[str], *, estimator: Any = None, model: Any = No
 
     Returns
     -------
-    estimator
+    estimator, or the pipeline that was saved
 
     Raises
     ------
@@ -212,7 +236,9 @@ def load(path: str | os.PathLike[str], *, estimator: Any = None, model: Any = No
         }
     name = manifest["estimator"]
     try:
-        return _built(_class(name, estimator), manifest, Decoder(arrays, model))
+        decode = Decoder(arrays, model)
+        found = _built(_class(name, estimator), manifest, decode)
+        return _pipeline(decode(manifest["steps"]), found) if manifest["steps"] else found
     except Exception as problem:  # nothing is known of what is in the file
         why = " ".join(str(problem).split())
         if manifest["library_version"] != __version__:
@@ -235,6 +261,22 @@ def _built(kind: type[CertifiedEstimator], manifest: dict[str, Any], decode: Dec
     check_model(estimator)
     estimator.complete()
     return estimator
+
+
+def _pipeline(steps: Any, estimator: Any) -> Any:
+    """The steps and the estimator as a pipeline; what goes in at its beginning must fit the end."""
+    from cornerstep.files.transformers import as_input, example, rebuilt
+
+    before = rebuilt("Pipeline", {"parameters": {}, "attributes": {}, "steps": steps})
+    names = [name for name, _ in steps]
+    last = next(name for name in ("model", "estimator", "last step") if name not in names)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        width = before.transform(as_input(before, example(before))).shape[1]
+    expected = getattr(estimator, "n_features_in_", width)
+    if width != expected:
+        raise ValueError(f"its steps make {width} features, its estimator takes {expected}")
+    return type(before)([*before.steps, (last, estimator)])
 
 
 def _class(name: str, given: Any) -> type[CertifiedEstimator]:
@@ -336,6 +378,8 @@ def _checked_manifest(archive: Archive, path: Any) -> dict[str, Any]:
         )  # fmt: skip
     if hashlib.sha256(text).hexdigest().encode() != archive.read("manifest.sha256", 100).strip():
         raise ModelFileError(_damaged(path, "the checksum of its manifest is wrong"))
+    if version == PLAIN:
+        manifest["steps"] = []  # whatever it says: a library that reads no other sees none
     for part, kind in _PARTS.items():
         if not isinstance(manifest.get(part), kind):
             raise ModelFileError(_damaged(path, f"its manifest has no {part}"))

@@ -5,6 +5,7 @@ for two classes the score of the second) and ``label``: the number of the predic
 ``classes_``, whose names are in the metadata of the model as JSON.
 
 - linear: ``scores = X W' + b``;
+- pipelines of numbers: what is done to ``X`` before, as nodes of their own;
 - boosted trees: ``scores_k = sum_j w_kj h_kj(X)``, one tree ensemble for each machine.
 
 ONNX compares float32 features with float32 thresholds.  Thresholds are rounded down so that float32
@@ -18,6 +19,7 @@ import os
 from typing import Any
 
 from cornerstep.core.output import replacing
+from cornerstep.learning.pipelines import last_step
 
 
 def to_onnx(estimator: Any, path: str | os.PathLike[str] | None = None) -> Any:
@@ -26,6 +28,8 @@ def to_onnx(estimator: Any, path: str | os.PathLike[str] | None = None) -> Any:
     Parameters
     ----------
     estimator : MulticlassSVC with a linear kernel, or SoftMarginBoostingClassifier on trees
+        Or a pipeline that ends in one, after scalers, imputers, encoders and column transformers
+        for numbers.
     path : path-like, optional
         Where to write the model.
 
@@ -41,7 +45,18 @@ def to_onnx(estimator: Any, path: str | os.PathLike[str] | None = None) -> Any:
 
     from cornerstep.core.version import __version__
 
+    pipeline, estimator = estimator, last_step(estimator)
     nodes, weights = estimator.onnx_parts()
+    n_features = int(estimator.n_features_in_)
+    if pipeline is not estimator:
+        from cornerstep.files.onnx_steps import Steps
+
+        steps = Steps()
+        ready = steps.of(pipeline, "X")
+        for node in nodes:
+            node.input[:] = [ready if name == "X" else name for name in node.input]
+        nodes, weights = [*steps.nodes, *nodes], [*steps.constants, *weights]
+        n_features = int(pipeline.n_features_in_)
     binary = estimator.classes_.size == 2
     columns = 1 if binary else int(estimator.classes_.size)
     if binary:
@@ -57,11 +72,7 @@ def to_onnx(estimator: Any, path: str | os.PathLike[str] | None = None) -> Any:
     graph = helper.make_graph(
         nodes,
         type(estimator).__name__,
-        [
-            helper.make_tensor_value_info(
-                "X", TensorProto.FLOAT, [None, int(estimator.n_features_in_)]
-            )
-        ],
+        [helper.make_tensor_value_info("X", TensorProto.FLOAT, [None, n_features])],
         [
             helper.make_tensor_value_info("scores", TensorProto.FLOAT, [None, columns]),
             helper.make_tensor_value_info("label", TensorProto.INT64, [None]),

@@ -115,6 +115,8 @@ class Encoder:
             }
         if isinstance(value, StructuredModel):
             return self._model(value, name)
+        if hasattr(value, "transform"):
+            return self._transformer(value, name)
         raise UnsavableError(
             f"{name} holds {_shown(value)}, which a model file cannot: it holds arrays, numbers "
             "and words, never code"
@@ -129,6 +131,21 @@ class Encoder:
             key: self(getattr(model, key), f"{name}.{key}") for key in names if hasattr(model, key)
         }
         return {"own_model" if own else "model": [kind, parts]}
+
+    def _transformer(self, value: Any, name: str) -> Any:
+        from cornerstep.files import transformers
+
+        kind = type(value).__name__
+        if not transformers.is_transformer(value):
+            raise UnsavableError(
+                f"{name} is a {kind}, which a model file cannot hold; of transformers it holds "
+                f"{transformers.KINDS}"
+            )
+        try:
+            parts = transformers.parts_of(value)
+        except ValueError as problem:
+            raise UnsavableError(f"{name}: {problem}, or a model file cannot hold it") from None
+        return {"transformer": [kind, self(parts, name)]}
 
     def _trees(self, trees: list[Any], name: str) -> Any:
         """Trees as one array for each of their parts: there may be thousands."""
@@ -347,3 +364,9 @@ class Decoder:
         for key, part in parts.items():
             setattr(model, key, self(part))
         return model
+
+    def _read_transformer(self, content: list[Any]) -> Any:
+        from cornerstep.files import transformers
+
+        kind, parts = content
+        return transformers.rebuilt(kind, self(parts))

@@ -286,7 +286,7 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, CertifiedEstimator):
         """Every class must have weight, and enough of it for nu or K."""
         totals = np.bincount(labels, weights=weights)
         if not (totals > 0).all():
-            empty = self.classes_[totals.argmin()]
+            empty = self.classes_.tolist()[totals.argmin()]
             raise ValueError(
                 "sample_weight times class_weight must be positive for some example of each "
                 f"class, but is 0 for all of class {empty!r}"

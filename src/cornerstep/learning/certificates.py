@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cornerstep.core.types import FloatArray
+from cornerstep.learning.pipelines import last_step
 from cornerstep.optimiser.result import Result, Status, Trace
 
 
@@ -160,8 +161,7 @@ class Certificate:
                 f"larger{several}{rests}."
             )
         absolute = self.target.startswith("gap")  # asked for as such: a share would mislead
-        share = min(100 * self.relative_gap, 100.0)
-        margin = f"{self.gap:.2g}" if absolute else f"{share:.{2 if share < 99.5 else 3}g} %"
+        margin = f"{self.gap:.2g}" if absolute else percent(min(self.relative_gap, 1.0))
         return f"No model has an objective more than {margin} smaller{several}."
 
     def to_dict(self) -> dict[str, Any]:
@@ -187,12 +187,18 @@ class Certificate:
         }
 
 
+def percent(share: float, digits: int = 2) -> str:
+    """A share in per cent, to some digits; never with an exponent where it is large."""
+    value = 100 * share
+    return f"{value:,.0f} %" if value >= 10**digits - 0.5 else f"{value:.{digits}g} %"
+
+
 def certificate(model: Any) -> Certificate:
     """The certificate of a fitted estimator, or of a result of :func:`cornerstep.minimize`.
 
     Parameters
     ----------
-    model : fitted estimator or Result
+    model : fitted estimator, pipeline that ends in one, or Result
 
     Returns
     -------
@@ -203,6 +209,7 @@ def certificate(model: Any) -> Certificate:
             "objective", ("",), np.array([model.value]), np.array([model.lower_bound]),
             (model.status,), "", np.array([np.inf]), model.seconds, model.n_iter,
         )  # fmt: skip
+    model = last_step(model)
     if not hasattr(model, "machines_"):
         raise ValueError(f"the estimator must be fitted first, got {model!r}")
     proof: Certificate = model.certificate()

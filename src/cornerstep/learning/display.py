@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cornerstep.core.types import FloatArray
-from cornerstep.learning.certificates import certificate
+from cornerstep.learning.certificates import certificate, percent
 from cornerstep.optimiser.result import summary_html
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def certificate_html(estimator: Any) -> str:
         "certificate": proof.sentence,
         proof.quantity + worst: f"{proof.value:.9g}",
         "bound" + worst: f"{proof.bound:.9g}",
-        "gap": f"{proof.gap:.3g} ({100 * proof.relative_gap:.2g} %)",
+        "gap": f"{proof.gap:.3g} ({percent(proof.relative_gap)})",
         "asked": proof.target,
         "iterations": f"{proof.n_iter:,}",
         "seconds": f"{proof.seconds:.3g}",

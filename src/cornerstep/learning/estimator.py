@@ -20,6 +20,7 @@ of any other package gives its own:
 ``reads_tables``              whether commands can read its data from a table
 ``reads_blocks``              whether it predicts from rows on disk
 ``predicts_structures``       whether a label is a structure, such as a sequence
+``minds_units``               whether the units of its features matter: tables are scaled then
 ``onnx_parts``                its scores as nodes of an ONNX graph
 ============================  ====================================================================
 """
@@ -86,6 +87,7 @@ class CertifiedEstimator(CertifiedDisplay, BaseEstimator):
     quantity: ClassVar[str] = "objective"  # what is optimised, in words
     maximises: ClassVar[bool] = False
     predicts_structures: ClassVar[bool] = False
+    minds_units: ClassVar[bool] = True  # whether the units of its features matter
 
     classes_: Any
     tol: float

@@ -22,7 +22,7 @@ def classes_and_labels(y: Any) -> tuple[Any, IntArray]:
     if classes.size < 2:
         raise ValueError(
             "y must have at least two classes: the classifier can't train when only one class "
-            f"is present, {classes[0]!r}"
+            f"is present, {classes.tolist()[0]!r}"
         )
     return classes, labels
 

@@ -20,6 +20,7 @@ from cornerstep.data.arrays import is_other_library, to_numpy
 from cornerstep.data.rows import as_rows, labels_of
 from cornerstep.learning.certificates import Certificate, certificate
 from cornerstep.learning.claims import check_claims, check_classes, compare
+from cornerstep.learning.pipelines import last_step, prepared
 from cornerstep.learning.targets import example_weights
 
 
@@ -83,7 +84,8 @@ def certify(estimator: Any, X: Any, y: Any = None, sample_weight: Any = None) ->
     Parameters
     ----------
     estimator : fitted estimator
-        Possibly loaded from a model file.
+        Possibly loaded from a model file.  Of a pipeline the last step is certified, on X as it
+        arrives there.
     X, y, sample_weight
         The data that it was trained on.  For a linear multi-class model X may be rows on disk (see
         :mod:`cornerstep.data.rows`), which are read in blocks, with labels of their own.
@@ -92,6 +94,7 @@ def certify(estimator: Any, X: Any, y: Any = None, sample_weight: Any = None) ->
     -------
     Verification
     """
+    X, estimator = prepared(estimator, X), last_step(estimator)
     claimed = certificate(estimator)
     X, y, sample_weight = (to_numpy(v) if is_other_library(v) else v for v in (X, y, sample_weight))
     if any(is_other_library(value) for value in vars(estimator).values()):
@@ -138,7 +141,7 @@ def examples_of(
     y = np.asarray(y)
     known = np.isin(y, estimator.classes_)
     if not known.all():
-        raise ValueError(f"y has the label {y[~known][0]!r}, which the model does not know")
+        raise ValueError(f"y has the label {y[~known][0]}, which the model does not know")
     labels = np.searchsorted(estimator.classes_, y)
     if X.shape[0] != labels.size:
         raise ValueError(f"X and y must be as many, got {X.shape[0]} and {labels.size}")

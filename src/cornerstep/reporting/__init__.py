@@ -31,7 +31,7 @@ def report(
 
     Parameters
     ----------
-    estimator : fitted estimator
+    estimator : fitted estimator, or pipeline that ends in one
     X, y
         Data to measure errors, confusions and margins on: held-out data, or the training data.
     path : path-like, optional

@@ -11,8 +11,9 @@ import numpy as np
 
 from cornerstep.core.types import FloatArray
 from cornerstep.learning import measures
-from cornerstep.learning.certificates import Certificate, certificate
+from cornerstep.learning.certificates import Certificate, certificate, percent
 from cornerstep.learning.estimator import Importances, SupportExamples
+from cornerstep.learning.pipelines import is_pipeline, last_step, prepared, prepared_names
 from cornerstep.optimiser.result import Status
 from cornerstep.reporting import charts
 
@@ -52,8 +53,9 @@ def section(
     -------
     Section
     """
-    proof = certificate(estimator)
     names = _feature_names(estimator, feature_names)
+    X, estimator = prepared(estimator, X), last_step(estimator)
+    proof = certificate(estimator)
     figures = [*_convergence(estimator, proof)]
     if estimator.predicts_structures:
         facts, more = _structured(estimator, X, y, data_name)
@@ -89,7 +91,7 @@ def _facts(estimator: Any, proof: Certificate, measured: dict[str, str]) -> str:
         "model": type(estimator).__name__,
         proof.quantity + worst: f"{proof.value:.7g}",
         "bound" + worst: f"{proof.bound:.7g}",
-        "gap": f"{proof.gap:.3g} ({100 * proof.relative_gap:.2g} %)",
+        "gap": f"{proof.gap:.3g} ({percent(proof.relative_gap)})",
         "iterations": f"{proof.n_iter:,}",
         "seconds": f"{proof.seconds:.2f}",
         name: f"{size:,}",
@@ -273,7 +275,9 @@ def _structured(estimator: Any, X: Any, y: Any, data_name: str) -> tuple[dict[st
 
 
 def _feature_names(estimator: Any, given: Sequence[str] | None) -> list[str] | None:
-    names = given if given is not None else getattr(estimator, "feature_names_in_", None)
+    names = given if given is not None else prepared_names(estimator)
+    if names is None and not is_pipeline(estimator):
+        names = getattr(estimator, "feature_names_in_", None)
     return None if names is None else [str(name) for name in names]
 
 

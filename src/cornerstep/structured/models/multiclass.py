@@ -53,7 +53,7 @@ class MulticlassModel(BaseEstimator, StructuredModel):
         if self.labels_.size < 2:
             raise ValueError(
                 "Y must have at least two classes: the classifier can't train when only one class "
-                f"is present, {self.labels_[0]!r}"
+                f"is present, {self.labels_.tolist()[0]!r}"
             )
         self.n_features_ = _rows(X).shape[1]
         self.size = self.labels_.size * (self.n_features_ + bool(self.fit_intercept))
