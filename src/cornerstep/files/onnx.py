@@ -18,6 +18,7 @@ import os
 from typing import Any
 
 from cornerstep.core.output import replacing
+from cornerstep.data.arrays import made_of_numpy
 
 
 def to_onnx(estimator: Any, path: str | os.PathLike[str] | None = None) -> Any:
@@ -41,6 +42,7 @@ def to_onnx(estimator: Any, path: str | os.PathLike[str] | None = None) -> Any:
 
     from cornerstep.core.version import __version__
 
+    estimator = made_of_numpy(estimator)
     nodes, weights = estimator.onnx_parts()
     binary = estimator.classes_.size == 2
     columns = 1 if binary else int(estimator.classes_.size)

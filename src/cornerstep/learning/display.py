@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cornerstep.core.types import FloatArray
+from cornerstep.data.arrays import made_of_numpy, numpy_of
 from cornerstep.learning.certificates import certificate
 from cornerstep.optimiser.result import summary_html
 
@@ -24,7 +25,7 @@ def certificate_html(estimator: Any) -> str:
         "certificate": proof.sentence,
         proof.quantity + worst: f"{proof.value:.9g}",
         "bound" + worst: f"{proof.bound:.9g}",
-        "gap": f"{proof.gap:.3g} ({100 * proof.relative_gap:.2g} %)",
+        "gap": proof.shown_gap,
         "asked": proof.target,
         "iterations": f"{proof.n_iter:,}",
         "seconds": f"{proof.seconds:.3g}",
@@ -70,7 +71,7 @@ class MarginsDisplay:
         from cornerstep.learning.measures import margins
 
         check_is_fitted(self)
-        ax = draw_margins({"margins": margins(self, X, np.asarray(y))}, ax)
+        ax = draw_margins({"margins": margins(made_of_numpy(self), *numpy_of(X, y))}, ax)
         ax.axvline(0.0, color="0.6", linewidth=0.8)
         return ax
 
