@@ -47,8 +47,6 @@ def _multiclass(rng: Any, judge: Judge) -> None:
     context, found = list(judge.context), []
     for _ in range(2):
         how = multiclass_family.training(rng, False)
-        if kind.startswith("torch") and how["solver"] == "block":
-            how["solver"] = "auto"
         judge.context = [*context, str(how)]
         model = multiclass_family.fit(judge, MulticlassSVC(**given, **how), array, y, share)
         found.append(check(task, model, how["tol"], judge))

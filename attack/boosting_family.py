@@ -81,7 +81,7 @@ def check(model: Any, X: Any, y: Any, share: Any, judge: Judge) -> None:
     """What must hold of every machine."""
     used = share > 0
     total = real(share).sum()
-    nu = model.nu if isinstance(model.nu, float) else model.nu / total
+    nu = model.nu_ if isinstance(model.nu_, float) else model.nu_ / total
     caps = (real(share) / (LONG(nu) * total))[used]
     alone = y.max() == 1
     trees = [model.estimators_] if alone else model.estimators_

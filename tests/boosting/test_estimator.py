@@ -2,6 +2,7 @@
 
 import signal
 import time
+import warnings
 from contextlib import nullcontext
 from typing import Any
 
@@ -215,8 +216,8 @@ def test_order_of_rows_and_names_of_classes_do_not_matter():
     X, y = noisy(50)
     names = np.where(y > 0, "yes", "no")
     shuffle = np.random.default_rng(0).permutation(50)
-    plain = SoftMarginBoostingClassifier(atol=0.05).fit(X, y)
-    other = SoftMarginBoostingClassifier(atol=0.05).fit(X[shuffle], names[shuffle])
+    plain = SoftMarginBoostingClassifier(nu=0.1, atol=0.05).fit(X, y)
+    other = SoftMarginBoostingClassifier(nu=0.1, atol=0.05).fit(X[shuffle], names[shuffle])
     assert plain.objective_ == pytest.approx(other.objective_, abs=1e-12)
     np.testing.assert_array_equal(np.where(plain.predict(X) > 0, "yes", "no"), other.predict(X))
 
@@ -232,13 +233,50 @@ def test_nu_counts_and_shares():
     assert mean.objective_ == pytest.approx(mean.margins_.mean())
 
 
+@pytest.mark.parametrize("noise", [0.0, 0.3])
+def test_nu_is_chosen_by_examples_held_out(noise):
+    """The more labels are wrong the larger; the model is that of the number, and certified."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 4))
+    y = np.where(X[:, 0] + X[:, 1] > 0, 1, -1) * np.where(rng.random(300) < noise, -1, 1)
+    clf = SoftMarginBoostingClassifier(atol=0.05).fit(X, y)
+    assert (clf.nu_ >= 0.5) == (noise > 0)
+    same = SoftMarginBoostingClassifier(nu=clf.nu_, atol=0.05).fit(X, y)
+    assert clf.objective_ == same.objective_
+    assert clf.bound_ == same.bound_
+    assert certify(clf, X, y).holds
+    again = SoftMarginBoostingClassifier(atol=0.05, random_state=7)
+    assert again.fit(X, y).nu_ == again.fit(X, y).nu_
+
+
+def test_nothing_is_held_out_where_a_class_is_rare():
+    X, y = noisy(40)
+    y = np.where(np.arange(40) < 3, 7, y)
+    assert SoftMarginBoostingClassifier(atol=0.1).fit(X, y).nu_ == 0.1
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_no_nu_is_chosen_without_time():
+    X, y = noisy(60)
+    assert SoftMarginBoostingClassifier(time_limit=0.0).fit(X, y).nu_ == 0.1
+
+
+def test_a_single_hypothesis_that_errs_is_warned_of():
+    X, y = noisy(60)
+    with pytest.warns(UserWarning, match=r"is a single hypothesis: nu=1.0 .* take a smaller nu"):
+        SoftMarginBoostingClassifier(nu=1.0, atol=0.1).fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        SoftMarginBoostingClassifier(nu=1.0, atol=0.1).fit(X, X[:, 0] > 0)  # one tree is right
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"nu": 0.0}, "nu must be a share"),
-        ({"nu": 1.5}, "nu must be a share"),
-        ({"nu": 0}, "nu must be a share"),
-        ({"nu": True}, "nu must be a share"),
+        ({"nu": 0.0}, "nu must be 'auto', a share"),
+        ({"nu": 1.5}, "nu must be 'auto', a share"),
+        ({"nu": 0}, "nu must be 'auto', a share"),
+        ({"nu": True}, "nu must be 'auto', a share"),
         ({"nu": 51}, "nu must be at most the number of examples"),
         ({"atol": 0}, "atol must be a positive number"),
         ({"solver": "adaboost"}, "solver must be one of"),
@@ -585,7 +623,7 @@ def test_ctrl_c_at_the_end_does_not_lose_the_model(monkeypatch):
     monkeypatch.setattr(boosting, "mean_importances", pressing)
     previous = signal.signal(signal.SIGINT, signal.default_int_handler)  # background: ignored
     try:
-        clf = SoftMarginBoostingClassifier(atol=0.1).fit(X, y)
+        clf = SoftMarginBoostingClassifier(nu=0.1, atol=0.1).fit(X, y)
     finally:
         signal.signal(signal.SIGINT, previous)
     assert clf.status_ is Status.SOLVED

@@ -12,7 +12,7 @@ ESTIMATORS = [
     SoftMarginBoostingClassifier("lpboost", nu=0.3, atol=0.05),
     SoftMarginBoostingClassifier("cerlpboost", nu=0.5, atol=0.05, step="pairwise", max_iter=20),
     SoftMarginBoostingClassifier(
-        atol=0.2, weak_learner=DecisionTreeClassifier(max_depth=2), max_iter=10
+        nu=0.1, atol=0.2, weak_learner=DecisionTreeClassifier(max_depth=2), max_iter=10
     ),
 ]
 

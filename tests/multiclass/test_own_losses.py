@@ -246,9 +246,9 @@ def test_other_places_of_rows(tmp_path):
     refused = r"^loss must be one of the library's for {}, got RootSquare\(\)$"
     with pytest.raises(ValueError, match=refused.format("rows on disk")):
         MulticlassSVC(RootSquare()).fit(np.load(tmp_path / "X.npy", mmap_mode="r"), y)
-    torch = pytest.importorskip("torch")
-    with pytest.raises(ValueError, match=refused.format("arrays of torch")):
-        MulticlassSVC(RootSquare()).fit(torch.as_tensor(X), y)
+    arrays = pytest.importorskip("array_api_strict")
+    with pytest.raises(ValueError, match=refused.format("arrays of array_api_strict")):
+        MulticlassSVC(RootSquare()).fit(arrays.asarray(X), y)
     dask = pytest.importorskip("dask.array")
     with pytest.raises(ValueError, match=refused.format("Dask arrays")):
         MulticlassSVC(RootSquare()).fit(dask.from_array(X), dask.from_array(y))

@@ -1,10 +1,13 @@
 """Reports: complete, self-contained, and drawn without complaint by a real browser."""
 
+import json
 import re
 import shutil
 import subprocess
+from datetime import date
 from html.parser import HTMLParser
 
+import numpy as np
 import pytest
 
 import cornerstep
@@ -77,9 +80,79 @@ def test_feature_names_are_shown():
     assert "feature 1 →" not in page
 
 
+def _drawn(name):
+    """The lines of the charts of a page, by chart and name."""
+    page = cornerstep.report(*classifier(name))
+    parts = re.findall(r'<script type="application/json">(.*?)</script>', page)
+    return [{line["name"]: line["y"] for line in json.loads(part)["series"]} for part in parts]
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_lines_meet_and_leave_out_what_is_not_proven(name):
+    """Objective and bound enclose the optimum from the first point on; the gap lies between."""
+    model, _, _ = classifier(name)
+    lines, gaps, *_ = _drawn(name)
+    value, bound = np.array(list(lines.values()), dtype=float)
+    sign = -1.0 if model.maximises else 1.0
+    gap, known = np.array(gaps["gap"], dtype=float), np.isfinite(bound)
+    assert known[0]
+    eight_digits = 1e-7 * np.abs(value).max()
+    np.testing.assert_allclose(gap[known], sign * (value - bound)[known], atol=eight_digits)
+    assert (np.diff(sign * bound[known]) >= 0).all()
+    assert value[-1] == pytest.approx(model.objective_, rel=1e-6)
+
+
+def test_a_page_says_of_what_and_when_it_is():
+    model, data, labels = classifier("linear")
+    page = cornerstep.report(model, data, labels, data_name="irises")
+    assert f"<dd>irises, {len(labels)} rows</dd>" in page
+    assert f"cornerstep {cornerstep.__version__} on {date.today():%d %B %Y}" in page
+
+
+def test_a_share_is_shown_only_where_one_was_asked_for():
+    chain, data, labels = structured("chain")
+    assert re.search(r"<dt>gap</dt><dd>[^(]*</dd>", cornerstep.report(chain, data, labels))
+    assert re.search(r"<dt>gap</dt><dd>.*? %\)</dd>", cornerstep.report(*classifier("linear")))
+
+
+FITS = """<script>
+const wide = [];
+for (const width of [376, 1000]) {
+  document.body.style.width = width + "px";
+  for (const box of document.querySelectorAll(".scroll, .grid"))
+    if (box.scrollWidth > box.clientWidth + 1) wide.push(width + box.textContent.slice(0, 40));
+}
+document.title = wide.length ? wide.join("; ") : "fits";
+</script>"""
+
+
+@pytest.mark.skipif(BROWSER is None, reason="no Chromium here")
+@pytest.mark.parametrize("n_classes", [3, 30, 300])
+def test_tables_fit_any_width(n_classes, tmp_path):
+    rng = np.random.default_rng(0)
+    names = np.array([f"a rather long name of a class, number {k}" for k in range(n_classes)])
+    y = names[np.arange(900) % n_classes]
+    X = rng.standard_normal((900, 8))
+    model = cornerstep.MulticlassSVC("top-k", k=2, C=0.1, tol=0.1, random_state=0).fit(X, y)
+    page = cornerstep.report(
+        model, X, y, feature_names=[f"measurement number {k}" for k in range(8)]
+    )
+    assert "<title>fits</title>" in _browsed(page + FITS, tmp_path).stdout
+
+
+def _browsed(page, folder):
+    assert BROWSER is not None
+    (folder / "page.html").write_text(page, encoding="utf-8")
+    return subprocess.run(
+        [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
+         "--virtual-time-budget=3000", f"--user-data-dir={folder / 'profile'}", "--dump-dom",
+         (folder / "page.html").as_uri()],
+        capture_output=True, text=True, timeout=200,
+    )  # fmt: skip
+
+
 @pytest.mark.skipif(BROWSER is None, reason="no Chromium here")
 def test_a_browser_draws_every_chart_without_errors(tmp_path):
-    assert BROWSER is not None
     parts = [
         section(*classifier(name), title=name)
         for name in ("linear", "hull", "trees, three classes")
@@ -87,19 +160,14 @@ def test_a_browser_draws_every_chart_without_errors(tmp_path):
     parts.append(section(*structured("chain"), title="chain"))
     write_page("All", parts, tmp_path / "page.html")
     text = (tmp_path / "page.html").read_text(encoding="utf-8")
-    (tmp_path / "page.html").write_text(text.replace("</body>", f"{KEYS}</body>"), encoding="utf-8")
-    done = subprocess.run(
-        [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
-         "--virtual-time-budget=3000", f"--user-data-dir={tmp_path / 'profile'}", "--dump-dom",
-         (tmp_path / "page.html").as_uri()],
-        capture_output=True, text=True, timeout=200,
-    )  # fmt: skip
+    done = _browsed(text.replace("</body>", f"{KEYS}</body>"), tmp_path)
     assert "CONSOLE" not in done.stderr, done.stderr
     assert "<title>zoomed, moved, whole again</title>" in done.stdout
     charts = re.findall(r'<div class="plot".*?</svg>', done.stdout, re.DOTALL)
     assert len(charts) == 9
+    assert all('class="line bound"' in chart or 'class="line gap"' in chart for chart in charts)
     for chart in charts:
-        drawn = re.findall(r'<polyline class="line s\d" points="([^"]+)"', chart)
+        drawn = re.findall(r'<polyline class="line \w+" points="([^"]+)"', chart)
         assert drawn
         assert all("NaN" not in points and "," in points for points in drawn)
         assert len(re.findall("<text", chart)) >= 4

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import ClassifierMixin
+from sklearn.base import ClassifierMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
+from cornerstep.boosting import choice
 from cornerstep.boosting.learners.classifiers import Vote
 from cornerstep.boosting.long_work import SearchExpiredError
 from cornerstep.boosting.machine import mean_importances
@@ -35,6 +37,7 @@ from cornerstep.learning.certificates import Certificate
 from cornerstep.learning.claims import Recomputed
 from cornerstep.learning.estimator import CertifiedEstimator, Importances
 from cornerstep.learning.fitting import raise_if_interrupted, whole_fit
+from cornerstep.learning.measures import class_scores
 from cornerstep.learning.specs import Schema
 from cornerstep.learning.targets import classes_and_labels, example_weights
 from cornerstep.optimiser.loop import Callback, Stopping, deferred_interrupt
@@ -56,8 +59,11 @@ class SoftMarginBoostingClassifier(TrainedEnsemble, ClassifierMixin, CertifiedEs
         MLPBoost takes the better of a Frank-Wolfe step and a second candidate; LPBoost and
         ERLPBoost re-optimise all weights (ERLPBoost with an entropy); C-ERLPBoost takes Frank-Wolfe
         steps only.
-    nu : float or int, default=0.1
-        A share of the examples in (0, 1], or a count >= 1 given as an int.
+    nu : 'auto', float or int, default='auto'
+        A share of the examples in (0, 1], or a count >= 1 given as an int.  'auto': the one of 0.1,
+        0.3, 0.5 and 0.7 with the least log loss on examples held out (see
+        :mod:`cornerstep.boosting.choice`), drawn by ``random_state``; 0.1 where nothing tells: for
+        ``reweight``, Dask arrays and fewer than four examples of a class.
     tol, atol : float, default=0 and 0.01
         Stop when ``gap_ <= max(atol, tol * |objective_|)``.  ``atol`` also says how much the losses
         of the methods are smoothed, and is positive.
@@ -90,7 +96,8 @@ class SoftMarginBoostingClassifier(TrainedEnsemble, ClassifierMixin, CertifiedEs
     warm_start : bool, default=False
         Start from the ensemble of the last fit if the classes are the same.
     random_state : int, RandomState or None
-        For the weak learner, if it draws random numbers.
+        For the examples that nu='auto' holds out (None: the same each time), and for the weak
+        learner, if it draws random numbers.
     n_jobs : int, optional
         Threads of the tree search and of large matrix products; None means 1 for the search, and
         as many as BLAS is set to for products, -1 all cores.
@@ -102,6 +109,8 @@ class SoftMarginBoostingClassifier(TrainedEnsemble, ClassifierMixin, CertifiedEs
     Attributes
     ----------
     classes_ : array
+    nu_ : float or int
+        nu, or what was chosen for it.
     machines_ : list of MachineProof
         What is proven of each machine: a class against the rest: objective, bound, gap, status,
         iterations, trace.
@@ -141,6 +150,7 @@ class SoftMarginBoostingClassifier(TrainedEnsemble, ClassifierMixin, CertifiedEs
     ('solved', True, True)
     """
 
+    nu_: Any
     _kind: str
     _reweighted: bool
 
@@ -152,7 +162,7 @@ class SoftMarginBoostingClassifier(TrainedEnsemble, ClassifierMixin, CertifiedEs
         self,
         solver: str = "mlpboost",
         *,
-        nu: float = 0.1,
+        nu: str | float = "auto",
         tol: float = 0.0,
         atol: float = 0.01,
         weak_learner: Any = "tree",
@@ -253,12 +263,17 @@ class SoftMarginBoostingClassifier(TrainedEnsemble, ClassifierMixin, CertifiedEs
         with whole_fit(self), deferred_interrupt() as pressed:
             self._fit(X, y, sample_weight, Clock.started(self.time_limit, pressed))
         self.warn_if_short()
+        self._warn_if_single()
         raise_if_interrupted(self)
         return self
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, clock: Clock) -> None:
         earlier = (self.classes_, self.n_features_in_) if hasattr(self, "_machines") else None
+        in_memory = not is_dask(X)
         X, labels, weights = self._check_data(X, y, sample_weight)
+        self.nu_ = choice.UNKNOWN if self.nu == "auto" else self.nu
+        if self.nu == "auto" and in_memory:
+            self.nu_ = self._chosen_nu(X, labels, weights, clock)
         starts: list[Any] = [None] * self._n_machines()
         if self.warm_start and earlier is not None and not self._reweighted:
             same = np.array_equal(earlier[0], self.classes_) and earlier[1] == self.n_features_in_
@@ -271,6 +286,43 @@ class SoftMarginBoostingClassifier(TrainedEnsemble, ClassifierMixin, CertifiedEs
         self.bound_is_exact_ = isinstance(self.weak_learner, str) and self.max_depth <= 2
         self._kind, self._reweighted = self._learner_kind(), False
         self._train([build] * self._n_machines(), X, labels, weights, starts, clock)
+
+    def _chosen_nu(
+        self, X: FloatArray, labels: IntArray, weights: FloatArray, clock: Clock
+    ) -> float:
+        """What 'auto' means for these examples, found in at most half of the time that is left."""
+        parts, until = choice.halves(labels, weights, self.random_state), clock.share(2)
+        plain = {"textbook": False, "class_weight": None, "callback": None, "verbose": 0}
+        runners = [clone(self).set_params(**plain, warm_start=True) for _ in parts]
+        losses = dict[float, float]()
+        for nu in choice.SHARES if parts else ():
+            loss = 0.0
+            for runner, own, other in zip(runners, parts, parts[::-1], strict=True):
+                runner.set_params(nu=nu, atol=max(float(self.atol), choice.ATOL))
+                runner._fit(X[own], labels[own], weights[own], until)
+                numbers = np.searchsorted(runner.classes_, labels[other])
+                loss += choice.log_loss(class_scores(runner, X[other]), numbers, weights[other])
+            if until.left == 0 or clock.pressed():
+                break
+            losses[nu] = loss
+        return min(losses, key=losses.__getitem__, default=choice.UNKNOWN)
+
+    def _warn_if_single(self) -> None:
+        """Warn the caller of ``fit`` of ensembles of one tree that errs, unless nu was chosen."""
+        single = [
+            machine
+            for machine in self._machines
+            if len(machine.hypotheses) == 1 and machine.margins.min() < 0
+        ]
+        if single and self.nu != "auto" and self.status_ is Status.SOLVED:
+            of = f" for {len(single)} of {len(self._machines)} classes" * (len(self._machines) > 1)
+            warnings.warn(
+                f"{type(self).__name__} is solved, and the best ensemble{of} is a single "
+                f"hypothesis: nu={self.nu!r} averages over so many margins that others add "
+                "nothing; take a smaller nu, or nu='auto'",
+                UserWarning,
+                stacklevel=3,
+            )
 
     def reweight(
         self, X: Any, y: Any, estimators: Any, sample_weight: Any = None, *, rated: bool = False
@@ -323,6 +375,7 @@ class SoftMarginBoostingClassifier(TrainedEnsemble, ClassifierMixin, CertifiedEs
             )
             for k in targets
         ]
+        self.nu_ = choice.UNKNOWN if self.nu == "auto" else self.nu
         self.bound_is_exact_, self._reweighted, self._kind = True, True, "given"
         self._train(builds, X, labels, weights, [None] * len(builds), clock)
 
@@ -394,7 +447,7 @@ class SoftMarginBoostingClassifier(TrainedEnsemble, ClassifierMixin, CertifiedEs
             bounded_rounds=self.max_iter is None,
             method_settings=TEXTBOOK if self.textbook else MethodSettings(),
         )
-        nu = share_of_weight(self.nu, weights)
+        nu = share_of_weight(self.nu_, weights)
         problems = []
         for k, build in enumerate(builds):
             positive = labels == (1 if len(builds) == 1 else k)

@@ -94,7 +94,7 @@ SCHEMA = Schema(
         "estimator_weights_": OneOrEach(Array(DOUBLE, "_"), Each(Array(DOUBLE, "_"), "p")),
         "margins_": OneOrEach(Array(DOUBLE, "n"), Array(DOUBLE, "n", "p")),
         "example_weights_": OneOrEach(Array(DOUBLE, "n"), Array(DOUBLE, "n", "p")),
-        "_kind": Word("tree"),
+        "nu_": Number(0), "_kind": Word("tree"),
         "_reweighted": Flag(), "_machines": Each(_MACHINE, "p"),
         "_importances": Maybe(Array(DOUBLE, "d")),
     },

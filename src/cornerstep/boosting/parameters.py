@@ -48,9 +48,10 @@ def check_parameters(clf: Any) -> None:
             f"atol must be a positive number, by which losses are smoothed, got {clf.atol!r}"
         )
     share = isinstance(clf.nu, Real) and not isinstance(clf.nu, Integral) and 0 < float(clf.nu) <= 1
-    if not (share or _is_integer(clf.nu, 1, np.inf)):
+    auto = isinstance(clf.nu, str) and clf.nu == "auto"
+    if not (share or auto or _is_integer(clf.nu, 1, np.inf)):
         raise ValueError(
-            f"nu must be a share in (0, 1] or a count >= 1 given as an int, got {clf.nu!r}"
+            f"nu must be 'auto', a share in (0, 1] or a count >= 1 given as an int, got {clf.nu!r}"
         )
 
 

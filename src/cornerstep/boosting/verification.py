@@ -169,7 +169,7 @@ class _MachineCheck:
         self.problems = problems
         used = weights > 0
         signs = np.where(labels == (1 if len(clf._machines) == 1 else k), 1.0, -1.0)
-        share = share_of_weight(clf.nu, weights)
+        share = share_of_weight(clf.nu_ if clf.nu == "auto" else clf.nu, weights)
         soft = SoftMargin(weights[used], share * float(weights.sum()), float(clf.atol))
         self.rounding = 2.0 * soft.rounding(len(machine.hypotheses))
         self.value = self._soft_margin(machine, X, signs, used, soft)

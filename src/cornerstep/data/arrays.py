@@ -6,6 +6,7 @@ set of names; what torch alone can do (products with a wider result, TF32) is de
 
 from __future__ import annotations
 
+import copy
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -88,14 +89,57 @@ def on_gpu(X: Any) -> bool:
 def to_numpy(X: Any) -> Any:
     """A NumPy array of the same entries; a SciPy CSR array of a sparse tensor."""
     if is_torch(X):
-        X = X.detach().cpu()
         if X.is_sparse_csr:
+            X = X.detach().cpu()
             import scipy.sparse as sp
 
             parts = X.values(), X.col_indices(), X.crow_indices()
             return sp.csr_array(tuple(part.numpy() for part in parts), shape=tuple(X.shape))
-        return (X.float() if X.dtype.itemsize < 4 and X.is_floating_point() else X).numpy()
+        short = X.dtype.itemsize < 4 and X.is_floating_point()
+        return (X.float() if short else X).numpy(force=True)
     return np.asarray(X)
+
+
+def on_host(X: Any) -> bool:
+    """Whether X is a torch tensor in the memory of the CPU, which NumPy can share."""
+    return is_torch(X) and X.device.type == "cpu"
+
+
+def made_of_numpy(estimator: Any) -> Any:
+    """A fitted estimator, or a copy with arrays of NumPy for those of other libraries."""
+    if any(is_other_library(value) for value in vars(estimator).values()):
+        estimator = copy.copy(estimator)
+        given = {k: to_numpy(v) for k, v in vars(estimator).items() if is_other_library(v)}
+        vars(estimator).update(given)
+    return estimator
+
+
+def numpy_of(*values: Any) -> tuple[Any, ...]:
+    """Arrays of other libraries as those of NumPy; all else as it is."""
+    return tuple(to_numpy(value) if is_other_library(value) else value for value in values)
+
+
+def as_kind_of(values: Any, like: Any) -> Any:
+    """Numbers as an array of the library and on the device of ``like``; words stay in NumPy."""
+    if not is_other_library(like):
+        return to_numpy(values)
+    if is_other_library(values):
+        if namespace(values) is namespace(like) and values.device == like.device:
+            return values
+        values = to_numpy(values)
+    return from_numpy(values, like) if values.dtype.kind in "biuf" else values
+
+
+def require_whole(X: Any) -> None:
+    """Complain about examples that come in batches."""
+    first = X[0] if isinstance(X, list | tuple) and X else None
+    loads = is_torch(X) and not hasattr(X, "layout")  # a Dataset, a DataLoader
+    if loads or hasattr(X, "__next__") or len(getattr(first, "shape", ())) > 1:
+        raise TypeError(
+            f"X must be one matrix with a row per example, got {type(X).__name__}: join its "
+            "batches, as X = torch.cat([x for x, _ in batches]), or write them to a file that "
+            "cornerstep.streaming.open_rows reads in blocks"
+        )
 
 
 def compressed(X: Any) -> Any:
@@ -127,6 +171,15 @@ def csr_tensor(counts: Any, columns: Any, values: Any, shape: tuple[int, int]) -
         return torch.sparse_csr_tensor(starts, columns, values, size=shape, check_invariants=False)
 
 
+def tensor_of(matrix: Any) -> Any:
+    """A SciPy CSR array as a sparse tensor on the CPU."""
+    import torch
+
+    parts = np.diff(matrix.indptr), matrix.indices, matrix.data
+    counts, columns, values = (torch.from_numpy(part) for part in parts)
+    return csr_tensor(counts.long(), columns.long(), values, matrix.shape)
+
+
 @contextmanager
 def _silent() -> Iterator[None]:
     """Without torch's word, once a process, that its CSR tensors are new."""
@@ -138,8 +191,7 @@ def _silent() -> Iterator[None]:
 
 def from_numpy(X: Any, like: Any, dtype: Any = None) -> Any:
     """An array of the library and on the device of ``like``."""
-    xp = namespace(like)
-    return xp.asarray(X, dtype=dtype, device=like.device)
+    return namespace(like).asarray(X, dtype=dtype, device=like.device)
 
 
 @contextmanager

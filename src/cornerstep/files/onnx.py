@@ -19,6 +19,7 @@ import os
 from typing import Any
 
 from cornerstep.core.output import replacing
+from cornerstep.data.arrays import made_of_numpy
 from cornerstep.learning.pipelines import last_step
 
 
@@ -46,9 +47,10 @@ def to_onnx(estimator: Any, path: str | os.PathLike[str] | None = None) -> Any:
     from cornerstep.core.version import __version__
 
     pipeline, estimator = estimator, last_step(estimator)
+    is_alone, estimator = pipeline is estimator, made_of_numpy(estimator)
     nodes, weights = estimator.onnx_parts()
     n_features = int(estimator.n_features_in_)
-    if pipeline is not estimator:
+    if not is_alone:
         from cornerstep.files.onnx_steps import Steps
 
         steps = Steps()

@@ -151,6 +151,17 @@ class Certificate:
         return overall(self.statuses)
 
     @property
+    def _is_absolute(self) -> bool:
+        """Whether the gap was asked for as such: a share would mislead."""
+        return self.target.startswith("gap")
+
+    @property
+    def shown_gap(self) -> str:
+        """The largest gap, and the largest as a share if such was asked for."""
+        share = "" if self._is_absolute else f" ({percent(self.relative_gap)})"
+        return f"{self.gap:.3g}{share}"
+
+    @property
     def sentence(self) -> str:
         """The certificate in words."""
         several = f" (the largest of {len(self.names)} machines)" if len(self.names) > 1 else ""
@@ -160,8 +171,7 @@ class Certificate:
                 f"No ensemble of these hypotheses has a soft margin more than {self.gap:.2g} "
                 f"larger{several}{rests}."
             )
-        absolute = self.target.startswith("gap")  # asked for as such: a share would mislead
-        margin = f"{self.gap:.2g}" if absolute else percent(min(self.relative_gap, 1.0))
+        margin = f"{self.gap:.2g}" if self._is_absolute else percent(min(self.relative_gap, 1.0))
         return f"No model has an objective more than {margin} smaller{several}."
 
     def to_dict(self) -> dict[str, Any]:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cornerstep.core.types import FloatArray
-from cornerstep.learning.certificates import certificate, percent
+from cornerstep.data.arrays import made_of_numpy, numpy_of
+from cornerstep.learning.certificates import certificate
 from cornerstep.optimiser.result import summary_html
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def certificate_html(estimator: Any) -> str:
         "certificate": proof.sentence,
         proof.quantity + worst: f"{proof.value:.9g}",
         "bound" + worst: f"{proof.bound:.9g}",
-        "gap": f"{proof.gap:.3g} ({percent(proof.relative_gap)})",
+        "gap": proof.shown_gap,
         "asked": proof.target,
         "iterations": f"{proof.n_iter:,}",
         "seconds": f"{proof.seconds:.3g}",
@@ -70,7 +71,7 @@ class MarginsDisplay:
         from cornerstep.learning.measures import margins
 
         check_is_fitted(self)
-        ax = draw_margins({"margins": margins(self, X, np.asarray(y))}, ax)
+        ax = draw_margins({"margins": margins(made_of_numpy(self), *numpy_of(X, y))}, ax)
         ax.axvline(0.0, color="0.6", linewidth=0.8)
         return ax
 

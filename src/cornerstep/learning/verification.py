@@ -7,7 +7,6 @@ estimator's own package knows (its module ``verification``).
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -16,7 +15,7 @@ import scipy.sparse as sp
 
 from cornerstep.core.threads import fit_threads
 from cornerstep.core.types import FloatArray, IntArray
-from cornerstep.data.arrays import is_other_library, to_numpy
+from cornerstep.data.arrays import made_of_numpy, numpy_of
 from cornerstep.data.rows import as_rows, labels_of
 from cornerstep.learning.certificates import Certificate, certificate
 from cornerstep.learning.claims import check_claims, check_classes, compare
@@ -96,11 +95,8 @@ def certify(estimator: Any, X: Any, y: Any = None, sample_weight: Any = None) ->
     """
     X, estimator = prepared(estimator, X), last_step(estimator)
     claimed = certificate(estimator)
-    X, y, sample_weight = (to_numpy(v) if is_other_library(v) else v for v in (X, y, sample_weight))
-    if any(is_other_library(value) for value in vars(estimator).values()):
-        estimator = copy.copy(estimator)
-        given = {k: to_numpy(v) for k, v in vars(estimator).items() if is_other_library(v)}
-        vars(estimator).update(given)
+    X, y, sample_weight = numpy_of(X, y, sample_weight)
+    estimator = made_of_numpy(estimator)
     problems: list[str] = []
     check_claims(estimator, claimed, problems)
     found = estimator.recompute(X, y, sample_weight, claimed, problems)

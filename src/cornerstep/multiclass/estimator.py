@@ -12,7 +12,16 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
-from cornerstep.data.arrays import device_errors, is_other_library, to_numpy
+from cornerstep.data.arrays import (
+    as_kind_of,
+    device_errors,
+    is_other_library,
+    numpy_of,
+    on_host,
+    require_whole,
+    tensor_of,
+    to_numpy,
+)
 from cornerstep.data.rows import HeldRows, Rows, as_rows, is_dask
 from cornerstep.learning.certificates import Certificate
 from cornerstep.learning.claims import Recomputed
@@ -73,7 +82,7 @@ class MulticlassSVC(MulticlassScores, MarginsDisplay, ClassifierMixin, Certified
         place of ``1/2 |W|²``.  Needs a linear kernel, and arrays in memory.  No intercept is added,
         whatever ``fit_intercept``: the map may have a constant feature for each class.
     solver : str, default='auto'
-        'block' (what 'auto' means, but for torch tensors and their like), 'envelope' (what it
+        'block' (what 'auto' means, but for tensors on a GPU and their like), 'envelope' (what it
         means for these) and 'fw-corrective', which need few passes over all examples, or the plain
         methods 'fw', 'fw-open-loop' and 'projected-gradient'.  'envelope' needs a linear kernel.
         All but 'block' take a loss of your own or a feature map, for which 'auto' is 'envelope',
@@ -289,15 +298,22 @@ class MulticlassSVC(MulticlassScores, MarginsDisplay, ClassifierMixin, Certified
         self
         """
         self.check_parameters()
+        require_whole(X)
         with whole_fit(self), device_errors(X):
             posed = self._pose(X, y, sample_weight)
             trained = train(posed.problem, self._settings())
             self._state = trained.state
             self.classes_ = posed.classes
             self.record([trained.proof])
-            later = partial(_of_all, trained.coefficients, posed.used)
+            later = partial(_of_all, trained.coefficients, posed.used, on_host(X))
             self._dual_coef = later if callable(trained.coefficients) else later()
             self._read_machine(posed, trained)
+            if is_other_library(X) and hasattr(self, "coef_"):
+                self.coef_, self.intercept_ = (
+                    as_kind_of(part, X) for part in (self.coef_, self.intercept_)
+                )
+            if is_other_library(y):
+                self.classes_ = as_kind_of(self.classes_, y)
         self.warn_if_short()
         self.warn_if_constant(self._is_constant(posed), *self._constancy())
         raise_if_interrupted(self)
@@ -314,7 +330,8 @@ class MulticlassSVC(MulticlassScores, MarginsDisplay, ClassifierMixin, Certified
         order = np.argsort(problem.labels, kind="stable")
         places = np.arange(order.size) - np.repeat(np.cumsum(counts) - counts, counts)
         some = order[places < max(_TRIED // counts.size, 1)]
-        scores = posed.X[np.flatnonzero(posed.used)[some]] @ self.coef_.T + self.intercept_
+        scores = posed.X[np.flatnonzero(posed.used)[some]] @ to_numpy(self.coef_).T
+        scores += to_numpy(self.intercept_)
         answers = scores.argmax(axis=1) if counts.size > 2 else scores > 0
         return bool((counts > 0).sum() > 1 and (answers == answers[0]).all())
 
@@ -346,6 +363,10 @@ class MulticlassSVC(MulticlassScores, MarginsDisplay, ClassifierMixin, Certified
     def _pose(self, X: Any, y: Any, sample_weight: Any) -> Posed:
         """The problem, by the kind of X."""
         rows = None if is_other_library(X) else as_rows(X)
+        if on_host(X) and self.solver in ("auto", "block"):
+            from cornerstep.multiclass.arrays.posing import dense
+
+            return self._pose_arrays(*numpy_of(dense(X), y, sample_weight))
         if is_other_library(X):
             from cornerstep.multiclass.arrays.posing import pose
 
@@ -461,7 +482,7 @@ class MulticlassSVC(MulticlassScores, MarginsDisplay, ClassifierMixin, Certified
             self.coef_, self.intercept_ = weights, abs(0.0 * weights[:, 0])
 
 
-def _of_all(coefficients: Any, used: Any) -> Any:
+def _of_all(coefficients: Any, used: Any, as_tensor: bool) -> Any:
     """Dual coefficients, given or to be made, with a row for every example."""
     if callable(coefficients):
         coefficients = coefficients()
@@ -472,7 +493,8 @@ def _of_all(coefficients: Any, used: Any) -> Any:
 
         return with_unused_rows(coefficients, used)
     coefficients = sp.csr_array(coefficients)
-    if used.all():
-        return coefficients
-    places = np.flatnonzero(used), np.arange(used.sum())
-    return sp.csr_array((np.ones(used.sum()), places), (used.size, used.sum())) @ coefficients
+    if not used.all():
+        places = np.flatnonzero(used), np.arange(used.sum())
+        spread = sp.csr_array((np.ones(used.sum()), places), (used.size, used.sum()))
+        coefficients = spread @ coefficients
+    return tensor_of(coefficients) if as_tensor else coefficients

@@ -12,7 +12,14 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cornerstep.core.types import FloatArray
-from cornerstep.data.arrays import device_errors, is_other_library, to_numpy
+from cornerstep.data.arrays import (
+    as_kind_of,
+    device_errors,
+    is_other_library,
+    on_host,
+    require_whole,
+    to_numpy,
+)
 from cornerstep.data.rows import Rows, as_rows, is_dask, labels_of
 from cornerstep.learning.kernel_functions import Kernel
 
@@ -73,13 +80,13 @@ class MulticlassScores:
 
     def _checked(self, X: Any) -> Any:
         check_is_fitted(self)
-        if self._is_linear and is_other_library(self.coef_):
-            return X  # checked with the scores
+        require_whole(X)
         if is_other_library(X):
-            kind = type(X).__module__.split(".")[0]
-            raise ValueError(
-                f"X must be an array of NumPy, as the model is made of, got one of {kind}"
-            )
+            if self._is_linear and not hasattr(self, "_feature_map") and not on_host(X):
+                return X  # checked with the scores
+            from cornerstep.multiclass.arrays.posing import dense
+
+            X = to_numpy(dense(X))
         return validate_data(
             self,
             X,
@@ -107,7 +114,7 @@ class MulticlassScores:
 
     def _scores(self, X: Any) -> FloatArray:
         """One column per class (one in all for two classes)."""
-        if self._is_linear and is_other_library(self.coef_):
+        if is_other_library(X):
             from cornerstep.multiclass.arrays.posing import scores as array_scores
 
             with device_errors(X):
@@ -115,9 +122,9 @@ class MulticlassScores:
         if hasattr(self, "_feature_map"):
             m = self.classes_.shape[0]
             psi = joint_features(self._feature_map, X, m, self.coef_.shape[1])
-            scores = np.asarray(psi @ self.coef_[0]).reshape(-1, m)
+            scores = np.asarray(psi @ to_numpy(self.coef_)[0]).reshape(-1, m)
         elif self._is_linear:
-            return np.asarray(X @ self.coef_.T) + self.intercept_
+            return np.asarray(X @ to_numpy(self.coef_).T) + to_numpy(self.intercept_)
         elif self.support_.size == 0:
             scores = np.zeros((X.shape[0], self.classes_.shape[0]))
         else:
@@ -141,13 +148,13 @@ class MulticlassScores:
         if is_dask(X):
             from cornerstep.data.dask import by_blocks
 
-            wide = self.classes_.size > 2
-            return by_blocks(X, self.decision_function, np.float64, self.classes_.size * wide)
+            m = self.classes_.shape[0]
+            return by_blocks(X, self.decision_function, np.float64, m * (m > 2))
         rows = as_rows(X)
         if rows is not None:
             scores = np.concatenate([self._scores(block) for block in self._read(rows)])
         else:
-            scores = self._scores(self._checked(X))
+            scores = as_kind_of(self._scores(self._checked(X)), X)
         return scores[:, 0] if self.classes_.shape[0] == 2 else scores
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
@@ -182,11 +189,11 @@ class MulticlassScores:
         if is_dask(X):
             from cornerstep.data.dask import by_blocks
 
-            return by_blocks(X, lambda part: self._top(part, k), self.classes_.dtype, k)
+            return by_blocks(X, lambda part: self._top(part, k), to_numpy(self.classes_).dtype, k)
         rows = as_rows(X)
         if rows is not None:
             return np.concatenate([self._top(block, k) for block in self._read(rows)])
-        return self._top(self._checked(X), k)
+        return as_kind_of(self._top(self._checked(X), k), X)
 
     def _top(self, X: Any, k: int) -> npt.NDArray[Any]:
         scores = self._scores(X)
@@ -196,9 +203,10 @@ class MulticlassScores:
             return labels_at(self, top_columns(with_first(self, scores), k))
         if self.classes_.shape[0] == 2:
             scores = np.hstack([np.zeros_like(scores), scores])
+        classes = to_numpy(self.classes_)
         if k == 1:
-            return self.classes_[scores.argmax(axis=1)][:, None]
-        return self.classes_[np.argsort(-scores, axis=1, kind="stable")[:, :k]]
+            return classes[scores.argmax(axis=1)][:, None]
+        return classes[np.argsort(-scores, axis=1, kind="stable")[:, :k]]
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """The share of examples whose label has the largest score.

@@ -6,15 +6,14 @@ import html
 import json
 import math
 from collections.abc import Sequence
-from itertools import count
 from typing import Any
 
 import numpy as np
 
 from cornerstep.core.types import FloatArray
 
-_numbers = count(1)
 _POINTS = 400  # of a line
+_COLOURS = {"bound": "bound", "edge": "bound", "gap": "gap"}  # as in the documents
 
 
 def figure(title: str, caption: str, body: str, *, wide: bool = False) -> str:
@@ -33,24 +32,33 @@ def lines(
     *,
     log: bool = False,
     target: float | None = None,
+    near: bool = False,
 ) -> str:
-    """Lines against one of several x axes; at most two, thinned to what a screen can show."""
+    """Lines against one of several x axes, thinned to what a screen can show.
+
+    With ``near`` what they span in their second half is shown first.
+    """
     n = len(next(iter(x.values())))
     chosen = np.arange(n)
     if n > _POINTS:
         chosen = np.unique(np.linspace(0, n - 1, _POINTS).astype(int))
     data = {
         "log": log,
+        "near": _late_span([np.asarray(values, float) for values in series.values()], near),
         "target": target if target and math.isfinite(target) else None,
         "x": {name: np.asarray(values, float)[chosen].tolist() for name, values in x.items()},
         "series": [
-            {"name": name, "y": [_number(v) for v in np.asarray(values, float)[chosen]]}
+            {
+                "name": name,
+                "kind": _COLOURS.get(name, "value"),
+                "y": [_number(v) for v in np.asarray(values, float)[chosen]],
+            }
             for name, values in series.items()
         ],
     }
     keys = "".join(
-        f'<span class="key"><i class="k{k}"></i>{html.escape(name)}</span>'
-        for k, name in enumerate(series)
+        f'<span class="key"><i class="{_COLOURS.get(name, "value")}"></i>{html.escape(name)}</span>'
+        for name in series
     )
     axes = "".join(
         f'<button type="button" data-axis="{name}" aria-pressed="{str(k == 0).lower()}">by {name}'
@@ -66,7 +74,7 @@ def lines(
     )  # fmt: skip
     text = json.dumps(data, allow_nan=False).replace("<", "\\u003c")
     return (
-        f'<div class="chart" id="chart{next(_numbers)}"><div>{keys}</div>'
+        f'<div class="chart"><div>{keys}</div>'
         f'<div class="plot" tabindex="0" role="img" aria-label="{html.escape(label)}. '
         'Plus and minus zoom, arrows move, 0 shows all."></div>'
         f'<div class="tools">{axes}{tools}<output aria-live="polite"></output></div>'
@@ -74,25 +82,42 @@ def lines(
     )
 
 
+def _late_span(series: list[FloatArray], wanted: bool) -> list[float] | None:
+    """From the least to the largest value in the second half of the lines, if there are some."""
+    late = np.concatenate([values[len(values) // 2 :] for values in series])
+    late = late[np.isfinite(late)]
+    return [float(late.min()), float(late.max())] if wanted and late.size > 4 else None
+
+
+def shortened(name: str, most: int) -> str:
+    """A name of at most so many characters, without its middle."""
+    half = (most - 1) // 2
+    return name if len(name) <= most else f"{name[: most - 1 - half]}…{name[-half:]}"
+
+
 def _number(value: float) -> float | None:
     return float(f"{value:.8g}") if math.isfinite(value) else None
 
 
 def bars(
-    label: str, names: Sequence[str], values: Sequence[float] | FloatArray, form: str = ".3g"
+    label: str,
+    names: Sequence[str],
+    values: Sequence[float] | FloatArray,
+    form: str = ".3g",
+    unit: str = "",
 ) -> str:
     """Horizontal bars, negative ones in another colour."""
     largest = max((abs(v) for v in values), default=0.0) or 1.0
-    room, height = 150, 22
+    room, height = 160, 22
     parts = []
     for k, (name, value) in enumerate(zip(names, values, strict=True)):
         y, width = k * height, 200 * abs(value) / largest
-        shown = name if len(name) <= 22 else f"{name[:21]}…"
         parts.append(
-            f'<text x="{room - 6}" y="{y + 15}" text-anchor="end">{html.escape(shown)}</text>'
+            f'<text x="{room - 6}" y="{y + 15}" text-anchor="end">'
+            f"{html.escape(shortened(name, 25))}<title>{html.escape(name)}</title></text>"
             f'<rect class="bar{" neg" if value < 0 else ""}" x="{room}" y="{y + 4}" rx="2" '
             f'width="{max(width, 1):.1f}" height="{height - 7}"/>'
-            f'<text x="{room + width + 6:.1f}" y="{y + 15}">{value:{form}}</text>'
+            f'<text x="{room + width + 6:.1f}" y="{y + 15}">{value:{form}}{unit}</text>'
         )
     return _svg(label, 420, height * len(values) + 4, "".join(parts))
 
@@ -162,7 +187,9 @@ def heat(
     values = np.asarray(values, dtype=float)
     shades = values if shades is None else np.asarray(shades, dtype=float)
     largest = float(np.abs(shades).max()) or 1.0
-    head = "".join(f'<th scope="col">{html.escape(str(name))}</th>' for name in columns)
+    head = "".join(f'<th scope="col">{_name(name, 16)}</th>' for name in columns)
+    longest = max(len(str(name)) for name in (*rows, *columns))
+    kind, room = ("heat", 2) if longest <= 3 else ("heat long", 4)
     body = []
     for name, row, colours in zip(rows, values, shades, strict=True):
         cells = "".join(
@@ -170,12 +197,16 @@ def heat(
             f'{0.75 * abs(shade) / largest:.2f})">{_cell(v, form)}</td>'
             for v, shade in zip(row, colours, strict=True)
         )
-        body.append(f'<tr><th scope="row">{html.escape(str(name))}</th>{cells}</tr>')
+        body.append(f'<tr><th scope="row">{_name(name, 12)}</th>{cells}</tr>')
     return (
         f'<div class="scroll" tabindex="0" role="group" aria-label="{html.escape(label)}">'
-        f'<table class="heat"><thead><tr><td></td>{head}</tr></thead>'
-        f"<tbody>{''.join(body)}</tbody></table></div>"
+        f'<table class="{kind}" style="--n:{len(columns)};--names:{room}">'
+        f"<thead><tr><td></td>{head}</tr></thead><tbody>{''.join(body)}</tbody></table></div>"
     )
+
+
+def _name(name: str, most: int) -> str:
+    return f'<span title="{html.escape(name)}">{html.escape(shortened(name, most))}</span>'
 
 
 def _cell(value: float, form: str) -> str:

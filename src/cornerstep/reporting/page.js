@@ -1,10 +1,10 @@
 "use strict";
 // Line charts that can be zoomed: drag, the buttons, or + - arrows 0 when a chart has the focus.
-for (const box of document.querySelectorAll(".chart")) {
+for (const [place, box] of document.querySelectorAll(".chart").entries()) {
   const data = JSON.parse(box.querySelector("script").textContent);
   const plot = box.querySelector(".plot"), note = box.querySelector("output");
   const axes = Object.keys(data.x);
-  let axis = axes[0], view = null, drag = null;
+  let axis = axes[0], view = null, drag = null, near = data.near;
   const finite = v => v !== null && Number.isFinite(v) && (!data.log || v > 0);
   const up = data.log ? Math.log10 : v => v;
   const short = v => v === 0 ? "0" : Math.abs(v) >= 1e5 || Math.abs(v) < 1e-3
@@ -25,23 +25,24 @@ for (const box of document.querySelectorAll(".chart")) {
       if (finite(v) && x[i] >= x0 && x[i] <= x1) { low = Math.min(low, up(v)); high = Math.max(high, up(v)); }
     });
     if (data.target) { low = Math.min(low, up(data.target)); high = Math.max(high, up(data.target)); }
+    if (near && !view) [low, high] = near;
     if (!(high >= low)) { low = 0; high = 1; }
     const pad = (high - low) * 0.06 || Math.abs(high) * 0.05 || 0.5; low -= pad; high += pad;
     const px = v => left + (v - x0) / (x1 - x0) * (width - left - right);
     const py = v => top + (high - up(v)) / (high - low) * (height - top - bottom);
     scale = {x0, x1, px, inverse: p => x0 + (p - left) / (width - left - right) * (x1 - x0)};
-    let out = `<svg viewBox="0 0 ${width} ${height}" height="${height}" role="presentation"><defs><clipPath id="c${box.id}"><rect x="${left}" y="0" width="${width - left - right}" height="${height}"/></clipPath></defs>`;
+    let out = `<svg viewBox="0 0 ${width} ${height}" height="${height}" role="presentation"><defs><clipPath id="clip${place}"><rect x="${left}" y="${top - 3}" width="${width - left - right + 4}" height="${height - top - bottom + 6}"/></clipPath></defs>`;
     const decades = data.log && high - low >= 1.2;
     const ticks = decades ? nice(low, high, 6).filter(Number.isInteger).map(t => 10 ** t)
       : nice(data.log ? 10 ** low : low, data.log ? 10 ** high : high, 5);
     for (const t of ticks) if (!data.log || t > 0) out += `<line class="axis" x1="${left}" x2="${width - right}" y1="${py(t)}" y2="${py(t)}"/><text x="${left - 6}" y="${py(t) + 4}" text-anchor="end">${decades ? "1e" + Math.round(Math.log10(t)) : short(t)}</text>`;
     for (const t of nice(x0, x1, Math.max(2, width / 110))) out += `<text x="${px(t)}" y="${height - 22}" text-anchor="middle">${short(t)}</text>`;
-    out += `<text x="${(left + width - right) / 2}" y="${height - 4}" text-anchor="middle">${axis}</text><g clip-path="url(#c${box.id})">`;
+    out += `<text x="${(left + width - right) / 2}" y="${height - 4}" text-anchor="middle">${axis}</text><g clip-path="url(#clip${place})">`;
     if (data.target) out += `<line class="mark" x1="${left}" x2="${width - right}" y1="${py(data.target)}" y2="${py(data.target)}"/>`;
-    data.series.forEach((s, k) => {
+    data.series.forEach(s => {
       const points = x.map((v, i) => finite(s.y[i]) ? `${px(v).toFixed(1)},${py(s.y[i]).toFixed(1)}` : null).filter(Boolean);
-      out += `<polyline class="line s${k}" points="${points.join(" ")}"/>`;
-      if (points.length < 40) for (const p of points) { const [a, b] = p.split(","); out += `<circle class="dot${k}" cx="${a}" cy="${b}" r="2.5"/>`; }
+      out += `<polyline class="line ${s.kind}" points="${points.join(" ")}"/>`;
+      if (points.length < 40) for (const p of points) { const [a, b] = p.split(","); out += `<circle class="dot ${s.kind}" cx="${a}" cy="${b}" r="2.5"/>`; }
     });
     plot.innerHTML = out + `</g><rect class="brush" y="${top}" height="${height - top - bottom}" width="0"/></svg>`;
   }
@@ -56,7 +57,7 @@ for (const box of document.querySelectorAll(".chart")) {
     else if (what === "out") zoom(x0 - w / 2, x1 + w / 2);
     else if (what === "left") { const s = Math.min(w / 4, x0 - least); zoom(x0 - s, x1 - s); }
     else if (what === "right") { const s = Math.min(w / 4, most - x1); zoom(x0 + s, x1 + s); }
-    else { view = null; draw(); }
+    else { if (!view) near = near ? null : data.near; view = null; draw(); }
   }
   function tell(clientX) {
     const at = scale.inverse(clientX - plot.getBoundingClientRect().left), x = data.x[axis];

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from datetime import date
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
@@ -47,7 +48,8 @@ def page(title: str, sections: list[Section]) -> str:
         f'<link rel="icon" href="data:,"><style>{style}</style></head>\n<body>'
         '<a class="skip" href="#main">To the content</a>'
         f'<header>{heading}{navigation}</header>\n<main id="main">{articles}</main>\n'
-        f"<footer>Made by cornerstep {__version__}. A certificate is the duality gap, recomputed "
-        "at the returned model from the data: a proof of how much better any other model could be."
+        f"<footer>Made by cornerstep {__version__} on {date.today():%d %B %Y}. "
+        "A certificate is the duality gap, recomputed at the returned model from the data: "
+        "a proof of how much better any other model could be."
         f"</footer><script>{script}</script></body></html>\n"
     )

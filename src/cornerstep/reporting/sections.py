@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 
 from cornerstep.core.types import FloatArray
+from cornerstep.data.arrays import made_of_numpy, numpy_of
+from cornerstep.data.rows import labels_of
 from cornerstep.learning import measures
-from cornerstep.learning.certificates import Certificate, certificate, percent
+from cornerstep.learning.certificates import Certificate, certificate
 from cornerstep.learning.estimator import Importances, SupportExamples
 from cornerstep.learning.pipelines import is_pipeline, last_step, prepared, prepared_names
 from cornerstep.optimiser.result import Status
@@ -19,7 +21,8 @@ from cornerstep.reporting import charts
 
 _CLASSES = 12  # most classes of a confusion table
 _STRONGEST = 15  # most features or examples of a list
-_HEAT = 40  # most labels of a transition matrix
+_HEAT = 24  # most labels of a transition matrix
+_MACHINES = 100  # most machines of the table
 
 
 @dataclass
@@ -53,8 +56,9 @@ def section(
     -------
     Section
     """
+    X, y = numpy_of(X, y)
     names = _feature_names(estimator, feature_names)
-    X, estimator = prepared(estimator, X), last_step(estimator)
+    X, estimator = prepared(estimator, X), made_of_numpy(last_step(estimator))
     proof = certificate(estimator)
     figures = [*_convergence(estimator, proof)]
     if estimator.predicts_structures:
@@ -65,7 +69,7 @@ def section(
     figures += _strongest(estimator, names)
     body = (
         _proof(proof)
-        + _facts(estimator, proof, facts)
+        + _facts(estimator, proof, {"data": f"{data_name}, {len(labels_of(X, y)):,} rows", **facts})
         + f'<div class="grid">{"".join(figures)}</div>'
     )
     if len(proof.names) > 1:
@@ -91,7 +95,7 @@ def _facts(estimator: Any, proof: Certificate, measured: dict[str, str]) -> str:
         "model": type(estimator).__name__,
         proof.quantity + worst: f"{proof.value:.7g}",
         "bound" + worst: f"{proof.bound:.7g}",
-        "gap": f"{proof.gap:.3g} ({percent(proof.relative_gap)})",
+        "gap": proof.shown_gap,
         "iterations": f"{proof.n_iter:,}",
         "seconds": f"{proof.seconds:.2f}",
         name: f"{size:,}",
@@ -111,29 +115,35 @@ def _convergence(estimator: Any, proof: Certificate) -> list[str]:
     if not len(trace):
         return []
     which = f" Machine: {proof.names[worst]}." if proof.names[worst] else ""
-    x = {"iteration": trace["iteration"], "seconds": trace["seconds"]}
-    gap = trace["gap"].astype(float)
+    proven = trace["gap"].astype(float)
+    first = int(np.isfinite(proven).argmax())  # before it points need not be feasible
+    x = {name: trace[name][first:] for name in ("iteration", "seconds")}
     if "soft_margin" in trace.columns:
-        value, bound = trace["soft_margin"].astype(float), trace["bound"].astype(float)
-        gap = bound - value
+        value, bound = (trace[name].astype(float)[first:] for name in ("soft_margin", "bound"))
+        bound = np.fmin.accumulate(bound)
     else:
-        value = trace["value"].astype(float)
-        bound = value - gap
+        value = trace["value"].astype(float)[first:]
+        bound = np.fmax.accumulate(value - proven[first:])
+    gap = np.abs(value - bound)
+    before = f" The first {first:,} iterations, in which nothing was proven, are left out."
+    which += before if first else ""
     target = float(proof.allowed[worst])
     parts = [
         charts.figure(
             f"{proof.quantity.capitalize()} and bound",
-            f"The optimum lies between the two lines.{which}",
+            "The optimum lies between the two lines; “all” shows what is above and below the "
+            f"picture.{which}",
             charts.lines(
                 f"{proof.quantity} and bound against iteration or seconds, from {value[0]:.4g} to "
                 f"{value[-1]:.4g}",
                 x,
                 {proof.quantity: value, "bound": bound},
+                near=True,
             ),
         ),
         charts.figure(
             "Gap",
-            f"What is not yet proven, on a log scale; the dashed line was asked for.{which}",
+            f"Between the two lines, on a log scale; the dashed line was asked for.{which}",
             charts.lines(
                 f"Gap on a log scale, from {gap[0]:.3g} to {gap[-1]:.3g}, target {target:.3g}",
                 x,
@@ -144,7 +154,7 @@ def _convergence(estimator: Any, proof: Certificate) -> list[str]:
         ),
     ]
     if "edge" in trace.columns:
-        edge = trace["edge"].astype(float)
+        edge = trace["edge"].astype(float)[first:]
         parts.append(
             charts.figure(
                 "Edges",
@@ -179,6 +189,7 @@ def _classifier(estimator: Any, X: Any, y: Any, data_name: str) -> tuple[dict[st
                     [f"k = {k}" for k in range(1, len(errors) + 1)],
                     [100 * e for e in errors],
                     ".2f",
+                    " %",
                 ),
             )
         )
@@ -228,6 +239,7 @@ def _confusion(classes: Any, truth: Any, predicted: Any, data_name: str) -> str:
         "Confusion",
         f"{whole}: rows are the truth, columns the predictions (orange: errors), {data_name}.",
         text,
+        wide=len(names) > 7,
     )
 
 
@@ -268,7 +280,7 @@ def _structured(estimator: Any, X: Any, y: Any, data_name: str) -> tuple[dict[st
                 "Transitions",
                 "Weights of a label (row) followed by another (column): what the chain prefers.",
                 charts.heat("Transition weights", names, names, matrix[np.ix_(strong, strong)]),
-                wide=len(names) > 8,
+                wide=len(names) > 7,
             )
         )
     return facts, parts
@@ -304,7 +316,10 @@ def _strongest(estimator: Any, names: list[str] | None) -> list[str]:
     rows = np.abs(coefficients[:, order]).argmax(axis=0)
     values = coefficients[rows, order]
     owners = classes[rows] if len(coefficients) > 1 else [classes[-1]] * order.size
-    shown = [f"{label(k)} → {owner}" for k, owner in zip(order, owners, strict=True)]
+    shown = [
+        f"{charts.shortened(label(k), 12)} → {charts.shortened(str(owner), 8)}"
+        for k, owner in zip(order, owners, strict=True)
+    ]
     caption = "The largest weight of a feature and the class it speaks for (orange: against)."
     return [charts.figure(title, caption, charts.bars("Largest weights", shown, values))]
 
@@ -321,14 +336,18 @@ def _support_examples(found: SupportExamples) -> list[str]:
 
 
 def _machines(proof: Certificate) -> str:
+    chosen = np.sort(np.argsort(-proof.gaps, kind="stable")[:_MACHINES])
     rows = [
-        [name, f"{value:.6g}", f"{bound:.6g}", f"{gap:.2e}", str(status)]
-        for name, value, bound, gap, status in zip(
-            proof.names, proof.values, proof.bounds, proof.gaps, proof.statuses, strict=True
-        )
-    ]
+        [proof.names[k], f"{proof.values[k]:.6g}", f"{proof.bounds[k]:.6g}",
+         f"{proof.gaps[k]:.2e}", str(proof.statuses[k])]
+        for k in chosen
+    ]  # fmt: skip
+    total = len(proof.names)
+    of = f"All {total} machines"
+    if total > len(rows):
+        of = f"The {len(rows)} of {total:,} machines with the largest gaps"
     body = charts.table(["machine", proof.quantity, "bound", "gap", "status"], rows)
-    return f"<details><summary>All {len(rows)} machines</summary>{body}</details>"
+    return f"<details><summary>{of}</summary>{body}</details>"
 
 
 def _parameters(estimator: Any) -> str:

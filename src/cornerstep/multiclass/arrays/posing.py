@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from cornerstep.data.arrays import (
+    as_kind_of,
     csr_tensor,
     from_numpy,
     is_other_library,
@@ -31,8 +32,6 @@ def pose(model: Any, X: Any, y: Any, sample_weight: Any) -> Posed:
     """The problem of an estimator's parameters on these arrays."""
     kind = type(X).__module__.split(".")[0]
     require_plain(model, f"arrays of {kind}")
-    if model.warm_start:
-        raise ValueError(f"warm_start must be False for arrays of {kind}")
     if model.solver not in ("auto", *SOLVERS):
         raise ValueError(
             f"solver must be one of auto, {', '.join(SOLVERS)} for arrays of {kind}, "
@@ -69,18 +68,23 @@ def pose(model: Any, X: Any, y: Any, sample_weight: Any) -> Posed:
     return Posed(problem, used, X, classes)
 
 
+def dense(X: Any) -> Any:
+    """X, if it is not a tensor of another layout, without its gradient."""
+    if not is_torch(X):
+        return X
+    if str(X.layout) != "torch.strided":
+        raise ValueError(
+            f"X must be a dense tensor, got one of layout {X.layout}; "
+            "sparse examples are taken as SciPy's CSR arrays"
+        )
+    if X.device.type == "meta":
+        raise ValueError("X must hold numbers, got a tensor on the device 'meta'")
+    return X.detach()
+
+
 def _checked(X: Any) -> Any:
     """X as a matrix of finite floating-point numbers."""
-    xp = namespace(X)
-    if is_torch(X):
-        X = X.detach()
-        if str(X.layout) != "torch.strided":
-            raise ValueError(
-                f"X must be a dense tensor, got one of layout {X.layout}; "
-                "sparse examples are taken as SciPy's CSR arrays"
-            )
-        if X.device.type == "meta":
-            raise ValueError("X must hold numbers, got a tensor on the device 'meta'")
+    xp, X = namespace(X), dense(X)
     if len(X.shape) != 2:
         raise ValueError(f"X must be a matrix, one row per example, got shape {tuple(X.shape)}")
     if 0 in X.shape:
@@ -134,12 +138,6 @@ def with_unused_rows(coefficients: Any, used: Any) -> Any:
 
 def scores(model: Any, X: Any) -> Any:
     """One column per class (one in all for two classes)."""
-    if not is_other_library(X) or namespace(X) is not namespace(model.coef_):
-        kind = type(model.coef_).__module__.split(".")[0]
-        raise ValueError(
-            f"X must be an array of {kind}, as the one that the model was fitted to, "
-            f"got {type(X).__module__.split('.')[0]}"
-        )
     xp = namespace(X)
     X = _checked(X)
     if X.shape[1] != model.n_features_in_:
@@ -148,19 +146,20 @@ def scores(model: Any, X: Any) -> Any:
             f"{model.n_features_in_} features as input"
         )
     wide = xp.float64 if X.dtype == xp.float64 else xp.float32
-    weights = xp.astype(model.coef_, wide)
+    weights, intercept = (
+        xp.astype(as_kind_of(part, X), wide) for part in (model.coef_, model.intercept_)
+    )
     rows = xp.astype(X, wide, copy=False)
-    return rows @ xp.permute_dims(weights, (1, 0)) + xp.astype(model.intercept_, wide)[None, :]
+    return rows @ xp.permute_dims(weights, (1, 0)) + intercept[None, :]
 
 
 def labels_at(model: Any, columns: Any) -> Any:
     """The classes with these numbers."""
-    if not is_other_library(model.classes_):
-        return model.classes_[to_numpy(columns)]
-    xp = namespace(model.classes_)
-    if model.classes_.device != columns.device:
-        columns = from_numpy(to_numpy(columns), model.classes_)
-    flat = xp.take(model.classes_, xp.reshape(columns, (-1,)), axis=0)
+    classes = as_kind_of(model.classes_, columns)
+    if not is_other_library(classes):
+        return classes[to_numpy(columns)]
+    xp = namespace(classes)
+    flat = xp.take(classes, xp.reshape(columns, (-1,)), axis=0)
     return xp.reshape(flat, columns.shape)
 
 
