@@ -121,7 +121,10 @@ ONLY = {
     "structured_solvers": ("ocr",), "structured_conll": ("12.5%", "100.0%"),
     "structured_sets": ("scene, edges=tree", "snakes"),
 }  # fmt: skip
-SLOW = {"import", "q375", "memory", "boosting_table3", "cluster"}
+SLOW = {
+    "import", "q375", "memory", "boosting_table3", "boosting_worst_case", "cluster", "streaming",
+    "structured_solvers", "table1", "boosting_figures", "frank_wolfe",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -200,6 +203,7 @@ def test_a_run_goes_on_where_it_was_ended(counted, tmp_path, capsys):
     assert "[4/4] b, second" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_quick_reproduction_has_every_item_and_is_not_run_again(
     data_folder, tmp_path, monkeypatch
 ):

@@ -60,7 +60,9 @@ def holds(model, X, y, weights, loss="max-hinge"):
     assert solved or model.status_ is not Status.SOLVED
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize(
+    "seed", [*range(16), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(16, 40))]
+)
 def test_certificates_are_true_whatever_the_scales(seed):
     rng = np.random.default_rng(seed)
     n, d, m = int(rng.integers(3, 12)), int(rng.integers(1, 4)), int(rng.integers(2, 4))

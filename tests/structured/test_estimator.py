@@ -189,6 +189,7 @@ def test_step_is_the_formula():
     assert blocks.linear == pytest.approx(gamma * l_s)
 
 
+@pytest.mark.slow
 def test_planes_outgrow_their_room():
     X, Y = chains(n=4, n_labels=5, longest=6)
     options: dict[str, Any] = {

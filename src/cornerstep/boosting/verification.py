@@ -169,6 +169,8 @@ class _MachineCheck:
         self.problems = problems
         used = weights > 0
         signs = np.where(labels == (1 if len(clf._machines) == 1 else k), 1.0, -1.0)
+        if clf.nu != "auto" and clf.nu_ != clf.nu and k == 0:
+            problems.append(f"nu_ is {clf.nu_!r}, but nu is {clf.nu!r}")
         share = share_of_weight(clf.nu_ if clf.nu == "auto" else clf.nu, weights)
         soft = SoftMargin(weights[used], share * float(weights.sum()), float(clf.atol))
         self.rounding = 2.0 * soft.rounding(len(machine.hypotheses))
