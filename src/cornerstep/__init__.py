@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from cornerstep.core.version import __version__
-from cornerstep.optimiser import Result, Status, minimize
+from cornerstep.optimiser import Result, Status, minimize, minimize_many
 from cornerstep.optimiser.saddle import extragradient
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ __all__ = [
     "extragradient",
     "load",
     "minimize",
+    "minimize_many",
     "read_manifest",
     "regularization_path",
     "report",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -54,6 +56,27 @@ def test_combine(form, symmetric, count):
     out = Matrix(form(A), "A", symmetric=symmetric).combine(indices, values)
     assert out.shape == (20,)
     np.testing.assert_allclose(out, A[:, indices] @ values, atol=1e-13)
+
+
+@every_form
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_images_and_sizes(form: Any, symmetric: bool) -> None:
+    """Of few columns and of many, gathered or not."""
+    full, rng = sample(40, 40 if symmetric else 30)
+    full = full + full.T if symmetric else full
+    matrix = Matrix(form(full), "A", symmetric=symmetric)
+    n = full.shape[1]
+    for count in (1, 3, n):
+        places = rng.choice(n, count, replace=False)
+        vectors: Any = [SparseVector(places[:k], rng.standard_normal(k), n) for k in (1, count)]
+        expected: Any = [full @ vector.dense() for vector in vectors]
+        np.testing.assert_allclose(matrix.images(vectors), expected, atol=1e-12)
+        mixed = [vectors[0], vectors[1].dense()]
+        np.testing.assert_allclose(matrix.images(mixed), expected, atol=1e-12)
+        x, r = vectors[1].dense(), rng.standard_normal(40) * (rng.random(40) < count / n)
+        if not isinstance(matrix.data, LinearOperator):
+            np.testing.assert_allclose(matrix.sizes(x), abs(full) @ abs(x), atol=1e-12)
+            np.testing.assert_allclose(matrix.transpose_sizes(r), abs(full.T) @ abs(r), atol=1e-12)
 
 
 @pytest.mark.parametrize("form", [sp.csr_array, sp.csc_array])

@@ -291,6 +291,18 @@ def test_atoms_and_their_scores(domain):
     assert all(domain.contains(as_array(domain.atom(i))) for i in everything)
 
 
+@pytest.mark.parametrize(
+    "domain", [Simplex(6, 2.0), L1Ball(5, 0.5), ConvexHull(np.eye(7))], ids=repr
+)
+@pytest.mark.parametrize("count", [1, 3, 5])
+def test_several_vertices_are_the_best_in_order(domain, count):
+    gradient = np.random.default_rng(count).standard_normal(domain.size)
+    found = [vertex @ gradient for vertex in domain.lmo_many(gradient, count)]
+    every = domain.atom_scores(np.arange(domain.n_atoms), gradient)
+    np.testing.assert_allclose(found, np.sort(every)[:count])
+    assert found[0] == domain.lmo(gradient) @ gradient
+
+
 def test_vertices_of_capped_simplices_are_those_that_the_oracle_finds():
     """The oracle of random directions finds every vertex, and nothing else."""
     rng = np.random.default_rng(0)

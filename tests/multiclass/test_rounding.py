@@ -73,7 +73,7 @@ def test_certificates_are_true_whatever_the_scales(seed):
     weights = 10.0 ** rng.uniform(-6, 6, n) if rng.random() < 0.4 else np.ones(n)
     loss = str(rng.choice(["max-hinge", "top-k", "usunier"]))
     model = MulticlassSVC(
-        loss, k=int(rng.integers(1, m)), C=10.0 ** rng.uniform(-8, 14),
+        loss, k=int(rng.integers(1, m)), C=10.0 ** rng.uniform(-8, 14), smoothing=0,
         tol=float(rng.choice([0.0, 1e-12, 1e-6, 1e-3])), random_state=0,
         solver=str(rng.choice(LINEAR_SOLVERS)), max_iter=int(rng.choice([2, 30, 200])),
         fit_intercept=bool(rng.random() < 0.6), intercept_scaling=float(rng.choice([1.0, 0.1])),
@@ -153,7 +153,7 @@ def test_rounding_of_kernel_entries_belongs_to_the_certificate(solver, gamma):
     y = np.array([1, 0, 3, 2, 2, 1, 2, 3, 2, 1, 0])
     C = 1.5e9
     options = {"kernel": "rbf", "gamma": gamma, "fit_intercept": False, "max_iter": 30}
-    model = MulticlassSVC(C=C, solver=solver, tol=1e-9, random_state=0, **options)
+    model = MulticlassSVC(C=C, smoothing=0, solver=solver, tol=1e-9, random_state=0, **options)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(X, y)
@@ -207,3 +207,22 @@ def test_certificates_of_joint_features_and_own_losses_are_true_whatever_the_sca
         A = exact(model.dual_coef_.toarray())
         image = (A[:, :, None] * psi).sum(axis=(0, 1))
         assert Fraction(model.bound_) <= max(A[at, y].sum() - (image @ image) / 2, Fraction(0))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_multiples_of_weights_that_are_rounding_are_not_taken(seed):
+    """A singular kernel matrix and tiny C: ``|W|²`` is what rounding leaves, of either sign."""
+    rng = np.random.default_rng(seed)
+    n, C = 60, 10.0 ** rng.uniform(-6, 1)
+    column = rng.standard_normal((n, 1)) + np.arange(n)[:, None] % 2
+    X, y, weights = column @ column.T, np.arange(n) % 4, rng.integers(1, 4, n).astype(float)
+    model = MulticlassSVC(
+        C=C, smoothing=0, kernel="precomputed", fit_intercept=False, tol=0, max_iter=30
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(X, y, weights)
+    at_zero = C * weights.sum()
+    assert 0.0 <= model.bound_ <= model.objective_ <= at_zero * (1 + 1e-12)
+    assert model.relative_gap_ < 1e-6
+    assert certify(model, X, y, weights).holds

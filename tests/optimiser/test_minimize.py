@@ -146,14 +146,18 @@ def test_the_certificate_holds_on_any_projection(
     assert 0.5 * np.sum((result.x - best) ** 2) <= result.gap + 1e-12
 
 
-def test_auto_takes_the_cheap_faces() -> None:
+def test_auto_takes_exact_corrections_and_cheap_faces() -> None:
     expected = {"birkhoff", "hull", "polytope", "flow", "own", *ROUND}
     for domain in DOMAINS:
         case = problem(domain, "quadratic", "interior")
-        result = minimize(case.objective, case.domain)
-        assert result.success
-        blended = domain in expected
-        assert result.method == ("blended-pairwise" if blended else "di-pairwise"), domain
+        for step in ("exact", "short"):
+            result = minimize(case.objective, case.domain, step=step)
+            assert result.success
+            blended = domain in expected
+            if step == "exact":
+                assert result.method == "fully-corrective", domain
+            else:
+                assert result.method == ("blended-pairwise" if blended else "di-pairwise"), domain
 
 
 @pytest.mark.parametrize("method", ["fw", "away", "pairwise", "blended-pairwise", "auto"])

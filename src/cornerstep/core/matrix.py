@@ -18,6 +18,7 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator, aslinearoperator, eigsh
 
 from cornerstep.core.types import FloatArray, IntArray
+from cornerstep.core.vectors import SparseVector, Vector, dense
 
 # A product with k of n columns gathers them first; past this share of the columns one product with
 # the whole matrix is cheaper (a gathered entry costs a copy and a multiply-add).
@@ -74,7 +75,10 @@ class Matrix:
         return self.data.rmatvec(r) if isinstance(self.data, LinearOperator) else self.data.T @ r
 
     def sizes(self, x: FloatArray) -> FloatArray:
-        """``|A| |x|``, which bounds the terms of ``A x``; for a LinearOperator see the module."""
+        """``|A| |x|``, which bounds the terms of ``A x``; for a LinearOperator see the module.
+
+        Of the columns of a matrix x as well, but for a LinearOperator.
+        """
         return self._absolute(self.data, self.times, x)
 
     def transpose_sizes(self, r: FloatArray) -> FloatArray:
@@ -89,16 +93,21 @@ class Matrix:
             return np.full(image.size, _SIZE_OF_OPERATOR * float(np.abs(image).max(initial=0.0)))
         if not self.is_dense:
             return abs(data) @ np.abs(x)
-        used = x.nonzero()[0]
-        columns = used if used.size <= _GATHER_SHARE * x.size else np.arange(x.size)
-        out = np.zeros(data.shape[0])
-        portion = max(1, _PORTION // max(1, out.size))
-        for first in range(0, columns.size, portion):  # a copy of the whole may not fit
-            some = columns[first : first + portion]
-            if self.symmetric:  # rows are contiguous
-                out += np.abs(x.take(some)).dot(np.abs(data.take(some, axis=0)))
+        used, x = np.flatnonzero(x if x.ndim == 1 else x.any(axis=1)), np.abs(x)
+        few = used.size <= _GATHER_SHARE * len(x)
+        by_rows = data is self.data and not self.symmetric  # else a sum of rows: they lie together
+        out, rows = np.zeros((data.shape[0], *x.shape[1:])), np.arange(self.shape[0])
+        if few:
+            x = x[used]
+            rows = rows if by_rows else used
+        portion = max(1, _PORTION // max(1, self.shape[1]))
+        for first in range(0, rows.size, portion):  # a copy of the whole may not fit
+            some = slice(first, first + portion)
+            part = self.data[rows[some]] if few and not by_rows else self.data[some]
+            if by_rows:
+                out[some] = np.abs(part[:, used] if few else part).dot(x)
             else:
-                out += np.abs(data.take(some, axis=1)).dot(np.abs(x.take(some)))
+                out += np.abs(part).T.dot(x[some])
         return out
 
     def combine(self, indices: IntArray | None, values: FloatArray) -> FloatArray:
@@ -120,6 +129,20 @@ class Matrix:
         x = np.zeros(self.shape[1])
         x[indices] = values
         return self.times(x)
+
+    def images(self, vectors: list[Vector]) -> FloatArray:
+        """``A v`` for each of some vectors, as rows."""
+        parts = [v for v in vectors if isinstance(v, SparseVector)]
+        used = np.unique(np.concatenate([v.indices for v in parts])) if parts else np.empty(0, int)
+        few = len(parts) == len(vectors) and used.size <= _GATHER_SHARE * self.shape[1]
+        if not few or isinstance(self.data, LinearOperator):
+            return np.array([self.times(dense(v)) for v in vectors])
+        coefficients = np.zeros((len(parts), used.size))
+        for row, v in zip(coefficients, parts, strict=True):
+            row[np.searchsorted(used, v.indices)] = v.values
+        if self.symmetric and self.is_dense:
+            return coefficients @ self.data[used]
+        return np.ascontiguousarray((self.data[:, used] @ coefficients.T).T)
 
     @np.errstate(over="ignore", invalid="ignore")  # what is not finite is refused by those who ask
     def gram(self) -> Matrix:

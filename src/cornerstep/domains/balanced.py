@@ -26,9 +26,10 @@ from cornerstep.domains.selection import dearest, fill_smallest_first
 
 
 class BalancedBox:
-    """``{0 <= x <= cap, <signs, x> = 0}`` with signs +1 and -1.
+    r"""The box whose positive and negative coordinates balance.
 
-    The oracle takes pairs of a positive and a negative coordinate, each class sorted upwards by the
+    :math:`\{0 \le x \le \text{cap},\ \langle s, x \rangle = 0\}` with signs s of +1 and -1.  The
+    oracle takes pairs of a positive and a negative coordinate, each class sorted upwards by the
     gradient, while the sum of the two gradients is negative.
 
     Parameters

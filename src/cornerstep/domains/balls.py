@@ -17,11 +17,12 @@ from cornerstep.core.rounding import gamma, norm
 from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.core.vectors import SparseVector
 from cornerstep.domains.base import INSIDE, SNAP, TIGHT, require_positive, require_size, sum_step
+from cornerstep.domains.selection import smallest
 from cornerstep.domains.simplex import Simplex
 
 
 class L1Ball:
-    """``{|x|_1 <= radius}``; its vertices are ``±radius * e_i``.
+    r"""The ball of the l1 norm, :math:`\{\|x\|_1 \le r\}`, with vertices :math:`\pm r e_i`.
 
     Parameters
     ----------
@@ -53,6 +54,11 @@ class L1Ball:
         """The coordinate with the largest gradient in absolute value, against its sign."""
         i = int(np.abs(gradient).argmax())
         return self.atom(i + self.size if gradient[i] > 0 else i)
+
+    def lmo_many(self, gradient: FloatArray, count: int) -> list[SparseVector]:
+        """Vertices of the coordinates with the largest gradients in absolute value, in order."""
+        chosen = smallest(-np.abs(gradient), count)
+        return [self.atom(i + self.size if gradient[i] > 0 else i) for i in chosen]
 
     def _on_sphere(self, x: FloatArray) -> bool:
         return bool(np.abs(x).sum() >= self.radius * (1 - TIGHT))
@@ -121,7 +127,7 @@ class L1Ball:
 
 
 class Ball:
-    """``{|x|_2 <= radius}``.
+    r"""The Euclidean ball, :math:`\{\|x\|_2 \le r\}`.
 
     Parameters
     ----------
@@ -171,7 +177,7 @@ class Ball:
 
 
 class NuclearNormBall:
-    """``{X : sum of singular values <= radius}``, flattened row by row.
+    """The matrices whose singular values sum to at most a radius, flattened row by row.
 
     Parameters
     ----------

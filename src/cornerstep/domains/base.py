@@ -48,6 +48,8 @@ class Domain(Protocol):
 
     - ``in_face_lmo(gradient, x)``: a vertex of the smallest face containing x that minimises
       ``<gradient, v>`` over that face.
+    - ``lmo_many(gradient, count)``: the best ``count`` of ``n_atoms`` vertices, the answer of
+      ``lmo`` first.
     - ``max_step(x, d)``: the largest t with ``x + t d`` in P.
     - ``snap(x)``: in place, put entries within rounding of a bound onto it, and restore the sums
       that rounding has changed.

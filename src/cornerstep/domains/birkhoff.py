@@ -20,9 +20,10 @@ from cornerstep.domains.base import (
 
 
 class Birkhoff:
-    """``{X >= 0, every row and column of the n x n matrix X sums to 1}``, flattened row by row.
+    r"""The doubly stochastic matrices, flattened row by row.
 
-    Its vertices are the permutation matrices; the oracle is an assignment problem.
+    :math:`\{X \ge 0,\ X 1 = 1,\ X^\top 1 = 1\}` for n x n matrices X.  Its vertices are the
+    permutation matrices; the oracle is an assignment problem.
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ from cornerstep.domains.base import INSIDE, ratio_test, require_size, snap_to_bo
 
 
 class Box:
-    """``{lower <= x <= upper}``, coordinate by coordinate.
+    r"""The box, :math:`\{l \le x \le u\}`, coordinate by coordinate.
 
     Parameters
     ----------

@@ -36,7 +36,7 @@ _BATCH = 4096
 
 
 def facial_constant(rows: Any, vertices: Any, s: int) -> float:
-    """``H_s`` of the inequalities with these rows, at these vertices.
+    """The facial constant :math:`H_s` of the inequalities with these rows, at these vertices.
 
     Where there are more than 50,000 sets of rows it is bounded from above: with
     ``G_kl = a_k'a_l / (g_k g_l)`` by the sum of the s largest of

@@ -15,6 +15,7 @@ from cornerstep.core.vectors import SparseVector, Vector
 from cornerstep.domains.base import INSIDE, SNAP
 from cornerstep.domains.facial import facets_of, facial_constant
 from cornerstep.domains.lp import InfeasibleError, LinearProgram, UnboundedError
+from cornerstep.domains.selection import smallest
 
 # A point whose largest possible weight in x is below this counts as outside the face of x.
 _FACE_WEIGHT = 1e-6
@@ -25,7 +26,7 @@ _ENLARGED = (1e3, 1.0)
 
 
 class ConvexHull:
-    """``conv{v_1, ..., v_N}``, the rows of ``vertices``.
+    """The convex hull of given points, the rows of ``vertices``.
 
     The linear oracle is one product with the list.  The in-face oracle and the largest step know no
     facets and solve a linear program; methods with an active set do without them.
@@ -67,6 +68,10 @@ class ConvexHull:
     def lmo(self, gradient: FloatArray) -> Vector:
         """The point of least inner product."""
         return self.atom(int(self._points.transpose_times(gradient).argmin()))
+
+    def lmo_many(self, gradient: FloatArray, count: int) -> list[Vector]:
+        """The points of the least inner products, in order."""
+        return [self.atom(i) for i in smallest(self._points.transpose_times(gradient), count)]
 
     def start(self) -> Vector:
         """The point extreme in the first coordinate."""

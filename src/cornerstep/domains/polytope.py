@@ -36,9 +36,10 @@ _REPAIRS = 3  # restoring some rows may push x over others, which the next time 
 
 
 class Polytope:
-    """``{A_ub x <= b_ub, A_eq x = b_eq, lower <= x <= upper}``.
+    r"""Any polytope, given by linear inequalities, equations and bounds.
 
-    Both oracles are linear programs, solved by the simplex method from the last basis.
+    :math:`\{A_{ub} x \le b_{ub},\ A_{eq} x = b_{eq},\ l \le x \le u\}`.  Both oracles are linear
+    programs, solved by the simplex method from the last basis.
 
     Parameters
     ----------

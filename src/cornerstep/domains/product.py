@@ -14,7 +14,7 @@ from cornerstep.domains.base import INSIDE, Domain, as_vertex, has_oracle, reach
 
 
 class Product:
-    """``P_1 x ... x P_N``, the vectors of the factors one after the other.
+    """The product of domains, the vectors of its factors one after the other.
 
     A product has each oracle that all of its factors have.
 

@@ -89,3 +89,11 @@ def dearest(weights: FloatArray, caps: float | FloatArray, total: float) -> floa
     """
     chosen, amounts = fill_smallest_first(-weights, caps, total)
     return float(amounts @ weights[chosen])
+
+
+def smallest(keys: FloatArray, count: int) -> list[int]:
+    """The positions of so many of the smallest keys, the least first."""
+    if count == 1:
+        return [int(keys.argmin())]
+    chosen = np.argpartition(keys, count - 1)[:count] if count < keys.size else np.arange(keys.size)
+    return [int(i) for i in chosen[np.argsort(keys[chosen], kind="stable")]]

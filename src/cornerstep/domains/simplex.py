@@ -26,11 +26,11 @@ from cornerstep.domains.base import (
     within_bounds,
 )
 from cornerstep.domains.facial import capped_constant
-from cornerstep.domains.selection import dearest, fill_smallest_first
+from cornerstep.domains.selection import dearest, fill_smallest_first, smallest
 
 
 class Simplex:
-    """``{x >= 0, sum x = radius}``; its vertices are ``radius * e_i``.
+    r"""The simplex, :math:`\{x \ge 0,\ \sum_i x_i = r\}`, with vertices :math:`r e_i`.
 
     Parameters
     ----------
@@ -61,6 +61,10 @@ class Simplex:
     def lmo(self, gradient: FloatArray) -> SparseVector:
         """The coordinate with the smallest gradient."""
         return self.atom(int(gradient.argmin()))
+
+    def lmo_many(self, gradient: FloatArray, count: int) -> list[SparseVector]:
+        """Vertices of the smallest gradients, the least first."""
+        return [self.atom(i) for i in smallest(gradient, count)]
 
     def in_face_lmo(self, gradient: FloatArray, x: FloatArray) -> SparseVector:
         """The coordinate of the support of x with the smallest gradient."""
@@ -114,8 +118,9 @@ class Simplex:
 
 
 class CappedSimplex:
-    """``{0 <= x <= cap, sum x = total}``, or ``sum x <= total`` with ``at_most``.
+    r"""The box of nonnegative vectors below a cap with a given sum, or at most that sum.
 
+    :math:`\{0 \le x \le \text{cap},\ \sum_i x_i = \text{total}\}`, or :math:`\le` with ``at_most``.
     P_k and Q_k of the theory are ``CappedSimplex(n, k)`` and ``CappedSimplex(n, k, at_most=True)``;
     the soft-margin distributions are ``CappedSimplex(n, 1, cap=1/nu)``.
 

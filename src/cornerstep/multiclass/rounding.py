@@ -52,9 +52,16 @@ class Reach(NamedTuple):
     longest: int
     summed: int
 
-    def of_value(self, peaks: FloatArray, square: float) -> float:
-        """A bound of the rounding of P at weights with these peaks, ``|W|²`` being ``square``."""
-        return self._rounding(self._terms(peaks) + self.total * self.costs + square, 0)
+    def of_value(self, peaks: FloatArray, square: float, stretch: float = 1.0) -> float:
+        """A bound of the rounding of P at weights with these peaks, ``|W|²`` being ``square``.
+
+        Weights of a kernel may be a multiple of those of dual points: ``stretch`` says how long.
+        """
+        return self._rounding(stretch * self._terms(peaks) + self.total * self.costs + square, 0)
+
+    def stretch(self, peaks: FloatArray, scales: FloatArray) -> float:
+        """By how much the longest of some coefficients exceeds a dual point, ``R s_i``, if any."""
+        return max(1.0, float((peaks / scales).max(initial=0.0)) / self.total)
 
     def of_doubled(self, peaks: FloatArray, square: float, sizes: float, constant: float) -> float:
         """The same where margins have twice the digits

@@ -4,6 +4,7 @@ from cornerstep.optimiser.active_set import ActiveSet
 from cornerstep.optimiser.block import Block
 from cornerstep.optimiser.in_face import AwaySchedule, InFaceAway, InFacePairwise, PairwiseSchedule
 from cornerstep.optimiser.loop import Iterate
+from cornerstep.optimiser.many import ManyResults, minimize_many
 from cornerstep.optimiser.methods import (
     Away,
     BlendedPairwise,
@@ -30,6 +31,7 @@ __all__ = [
     "InFaceAway",
     "InFacePairwise",
     "Iterate",
+    "ManyResults",
     "Method",
     "OpenLoop",
     "Pairwise",
@@ -41,4 +43,5 @@ __all__ = [
     "Status",
     "Trace",
     "minimize",
+    "minimize_many",
 ]

@@ -81,13 +81,34 @@ class ActiveSet:
 
     def point(self) -> FloatArray:
         """``sum of weight * atom``."""
-        x = np.zeros(self.size)
-        for weight, atom in zip(self.weights, self._atoms, strict=True):
-            if isinstance(atom, SparseVector):
-                x[atom.indices] += weight * atom.values
-            else:
-                x += weight * atom
-        return x
+        return self.mixture(self.weights)
+
+    def add(self, atom: Vector) -> None:
+        """Make room for an atom, of weight 0 if it is new."""
+        self._slot(atom)
+
+    def reweigh(self, weights: FloatArray) -> IntArray:
+        """Give the atoms other weights; those of weight 0 leave.  Which stay, in their order."""
+        kept = np.flatnonzero(weights)
+        self._atoms = [self._atoms[k] for k in kept]
+        self._keys = [self._keys[k] for k in kept]
+        self._slots = {key: k for k, key in enumerate(self._keys)}
+        self._weights[: kept.size] = weights[kept] / weights[kept].sum()
+        self._values[: kept.size] = self._values[kept]
+        if self._indices is not None:
+            self._indices[: kept.size] = self._indices[kept]
+        return kept
+
+    def mixture(self, weights: FloatArray) -> FloatArray:
+        """``sum of weight * atom`` with these weights."""
+        rows = self._values[: len(self)]
+        if self._indices is None:
+            return weights @ rows
+        positions = self._indices[: len(self)].ravel()
+        entries = (weights[:, None] * rows).ravel()
+        out: FloatArray = np.zeros(self.size)
+        np.add.at(out, positions, entries)
+        return out
 
     def scores(self, gradient: FloatArray) -> FloatArray:
         """``<gradient, atom>`` for every atom."""

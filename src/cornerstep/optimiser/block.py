@@ -151,7 +151,7 @@ class BlockSolver:
 
 
 class Block(Method):
-    """BCFW: ``d = v_i - x_i`` in block i, 0 elsewhere; an iteration is one block.
+    """One block of a product at a time (BCFW): ``d = v_i - x_i`` in block i, 0 elsewhere.
 
     The gap is the sum of the blocks' gaps.  Between full looks, one at the start of every pass, it
     is an estimate made of each block's last value.

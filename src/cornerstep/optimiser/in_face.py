@@ -30,7 +30,7 @@ _SMALLEST = 2.0**-52  # a schedule ends where its steps would drown in rounding
 
 
 class InFaceAway(Method):
-    """AFW-2: ``d = v - x`` or ``d = x - a``, whichever descends faster."""
+    """Away steps without an active set (AFW-2): ``d = v - x`` or ``x - a``, the steeper."""
 
     name: ClassVar[str] = "di-away"
     needs: ClassVar[tuple[str, ...]] = ("lmo", "in_face_lmo", "max_step")
@@ -47,7 +47,7 @@ class InFaceAway(Method):
 
 
 class InFacePairwise(Method):
-    """PFW-2: ``d = v - a``."""
+    """Pairwise steps without an active set (PFW-2): ``d = v - a``."""
 
     name: ClassVar[str] = "di-pairwise"
     needs: ClassVar[tuple[str, ...]] = ("lmo", "in_face_lmo", "max_step")
@@ -125,7 +125,7 @@ class Schedule(Method):
 
 
 class AwaySchedule(Schedule, InFaceAway):
-    """AFW-1 on simplex-like polytopes: ``step = 1/q_t``, no line search.
+    """Away steps of fixed sizes ``1/q_t``, on simplex-like polytopes (AFW-1).
 
     For ``t < n_0`` FW steps with ``q_t = t``; then the smallest s >= 0 with
     ``q_t = 2^s q_(t-1) + 1`` (FW) or ``2^s q_(t-1) - 1`` (away) at least ``ceil(1/gamma_t)``, where
@@ -171,9 +171,10 @@ class AwaySchedule(Schedule, InFaceAway):
 
 
 class PairwiseSchedule(Schedule, InFacePairwise):
-    """PFW-1 on simplex-like polytopes: the largest power of 1/2 below
+    """Pairwise steps of fixed sizes, powers of 1/2, on simplex-like polytopes (PFW-1).
 
-    ``gamma_t = sqrt(c1) (1 - c1)^((t-1)/2)``, with ``c1 = alpha / (16 beta H_s D²)``.
+    The largest one below ``gamma_t = sqrt(c1) (1 - c1)^((t-1)/2)``, with ``c1 = alpha / (16 beta
+    H_s D²)``.
 
     Parameters
     ----------

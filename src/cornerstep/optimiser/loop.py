@@ -92,7 +92,7 @@ class Solver(Protocol):
 
 
 class Iterate(NamedTuple):
-    """What a callback sees."""
+    """What a callback sees: an iteration, the step that led to it, and the point ``x`` it is at."""
 
     iteration: int
     seconds: float

@@ -23,25 +23,33 @@ References
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from cornerstep.core.types import FloatArray
 from cornerstep.core.vectors import Direction, Vector
 from cornerstep.domains.atoms import draw_distinct
+from cornerstep.domains.base import has_oracle
 from cornerstep.optimiser.active_set import ActiveSet
+from cornerstep.optimiser.agreement import check_step
 from cornerstep.optimiser.loop import Move, Stopping, claimed, run
-from cornerstep.optimiser.objectives import Objective, Position
+from cornerstep.optimiser.objectives import Correctable, Objective, Position
 from cornerstep.optimiser.result import Status
 from cornerstep.optimiser.solver import FrankWolfeSolver, Method, Proposal
 from cornerstep.optimiser.steps import StepRule
 
+if TYPE_CHECKING:
+    from cornerstep.optimiser.correction import Correction
+
+_VERTICES = 16  # that a correction may add, beside as many as the active set has
+_MOST_ATOMS, _MOST_NUMBERS = 4000, 1 << 26  # of an exact correction, and of the atoms' images
+_EXACT = 1e-8  # of the gap outside: what a correction leaves of it inside the hull
 _DRAWN = 1000  # atoms that a sample has by default, at most
 
 
 class FrankWolfe(Method):
-    """``d = v - x``: one oracle call per iteration, O(1/t)."""
+    """Towards the best vertex, ``d = v - x``: one oracle call per iteration, O(1/t)."""
 
     name: ClassVar[str] = "fw"
     steps: ClassVar[tuple[str, ...] | None] = None
@@ -91,7 +99,10 @@ class _WithActiveSet(Method):
 
 
 class Away(_WithActiveSet):
-    """``d = v - x`` or ``d = x - a``, whichever descends faster; linear on polytopes."""
+    """Towards the best vertex or away from the worst atom, whichever descends faster.
+
+    ``d = v - x`` or ``d = x - a``; linear convergence on polytopes.
+    """
 
     name: ClassVar[str] = "away"
 
@@ -109,7 +120,7 @@ class Away(_WithActiveSet):
 
 
 class Pairwise(_WithActiveSet):
-    """``d = v - a``: weight goes straight from the worst atom to the best vertex."""
+    """From the worst atom to the best vertex, ``d = v - a``: weight goes straight."""
 
     name: ClassVar[str] = "pairwise"
 
@@ -149,10 +160,11 @@ class _Hull:
 
 
 class FullyCorrective(_WithActiveSet):
-    """After every new vertex, f is minimised anew over conv(S).
+    """After every look, f is minimised anew over the hull of the active set and the new vertices.
 
-    The inner problem is solved by :class:`Pairwise` on conv(S), to a gap of ``accuracy`` times the
-    outer one.
+    Quadratics are minimised exactly (:mod:`cornerstep.optimiser.correction`), over the best of the
+    domain's vertices at a time where it lists them (``lmo_many``); other objectives by
+    :class:`Pairwise` steps.  To a gap of ``accuracy`` times the outer one.
 
     Parameters
     ----------
@@ -162,6 +174,7 @@ class FullyCorrective(_WithActiveSet):
     """
 
     name: ClassVar[str] = "fully-corrective"
+    _correction: Correction | None
     steps: ClassVar[tuple[str, ...] | None] = ("exact",)
 
     def __init__(self, accuracy: float = 0.01, max_corrections: int = 10_000) -> None:
@@ -175,12 +188,62 @@ class FullyCorrective(_WithActiveSet):
     ) -> None:
         super().begin(objective, domain, start, rng)
         self._rng = rng
+        self._correction, self._most = None, 0
+        if isinstance(objective, Correctable):
+            from cornerstep.optimiser.correction import Correction  # with the compiler
+
+            self._correction = Correction(objective)
+            self._most = min(_MOST_ATOMS, _MOST_NUMBERS // objective.image_size)
+        self._several = self._most > 0 and has_oracle(domain, "lmo_many")
 
     def propose(self, position: Position) -> Proposal:
-        self._vertex = self.lmo(position.gradient)
+        self._vertices: list[Vector] = []
+        if self._several:
+            self.oracle_calls += 1
+            known = len(self.active_set)
+            count = min(_VERTICES + known, max(self._most - known, 1), self.domain.n_atoms)
+            self._vertices = self.domain.lmo_many(position.gradient, count)
+            self._vertex = self._vertices[0]
+        else:
+            self._vertex = self.lmo(position.gradient)
+            self._vertices = [self._vertex]
         return self._towards(position, position.inner - float(self._vertex @ position.gradient))
 
     def advance(
+        self, position: Position, proposal: Proposal, rule: StepRule, iteration: int
+    ) -> tuple[Position, Move]:
+        if self._correction is None or len(self.active_set) >= self._most:
+            return self._advance_by_steps(position, proposal, rule, iteration)
+        landed = self._corrected(position, _EXACT * claimed(proposal.gap))
+        if landed is None:
+            self._correction.clear()  # the step may change all atoms
+            return super().advance(position, proposal, rule, iteration)
+        return landed, Move(1.0, "corrective")
+
+    def _corrected(self, position: Position, tol: float) -> Position | None:
+        """The minimum over the hull, if that is better than where we are."""
+        assert self._correction is not None
+        active, gradient = self.active_set, position.gradient
+        for vertex in self._vertices:
+            if float(vertex @ gradient) < position.inner:
+                active.add(vertex)
+        known = self._correction.gram.shape[0]
+        self._correction.extend(active.atoms[known:])
+        before = active.weights.copy()
+        scores = active.scores(gradient)
+        weights = self._correction.minimise(before, scores, tol, self.expired)
+        x = active.mixture(weights)
+        self.settle(x, True)
+        d = x - position.x
+        moving = d.nonzero()[0]
+        ray = position.along(Direction(d, 0.0, moving, d[moving]))
+        landed = ray.land(1.0, x)
+        check_step(self.objective, position, ray, 1.0, landed)
+        better = landed.value < position.value
+        self._correction.keep(active.reweigh(weights if better else before))
+        return landed if better else None
+
+    def _advance_by_steps(
         self, position: Position, proposal: Proposal, rule: StepRule, iteration: int
     ) -> tuple[Position, Move]:
         position, move = super().advance(position, proposal, rule, iteration)

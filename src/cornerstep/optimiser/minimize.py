@@ -24,7 +24,7 @@ from cornerstep.optimiser.methods import (
     Pairwise,
     RandomizedAway,
 )
-from cornerstep.optimiser.objectives import Objective
+from cornerstep.optimiser.objectives import Correctable, Objective
 from cornerstep.optimiser.result import Result, Status
 from cornerstep.optimiser.solver import Method
 from cornerstep.optimiser.steps import STEPS, StepRule
@@ -54,7 +54,7 @@ def minimize(
     random_state: int | np.random.Generator | None = None,
     verbose: int = 0,
 ) -> Result:
-    """``min f(x) over x in P``, with a bound on how far from the minimum the answer is.
+    """Minimise a convex function over a polytope, with a bound on how far off the answer is.
 
     Parameters
     ----------
@@ -66,7 +66,8 @@ def minimize(
         The direction rule: 'fw', 'away', 'pairwise', 'blended-pairwise', 'fully-corrective',
         'randomized-away', 'di-away', 'di-pairwise', 'di-away-schedule', 'di-pairwise-schedule',
         'block', or one of the classes of :mod:`cornerstep.optimiser` with its options.  'auto'
-        takes 'di-pairwise' where in-face oracles are cheap, else 'blended-pairwise'.
+        takes 'fully-corrective' for quadratics with exact steps, else 'di-pairwise' where in-face
+        oracles are cheap, else 'blended-pairwise'.
     step : str or step rule, default='exact'
         'exact', 'short', 'open-loop', 'backtracking', or an object with
         ``size(ray, max_step, time)``.  The schedules bring their own.
@@ -107,6 +108,8 @@ def minimize(
     _require_domain(objective, domain)
     if has_oracle(domain, "forget"):
         domain.forget()
+    if method == "auto":
+        method = _best_method(objective, domain, step)
     rule = _method(method, domain)
     step_rule = _step(step, rule)
     active_set = _starting_set(x0, domain)
@@ -156,8 +159,6 @@ def _require_domain(objective: Any, domain: Any) -> None:
 def _method(method: str | Method, domain: Any) -> Method:
     """A copy of the method, with what it needs of the domain checked."""
     if isinstance(method, str):
-        if method == "auto":
-            method = _best_method(domain)
         if method not in METHODS:
             raise ValueError(f"method must be one of auto, {', '.join(METHODS)}, got {method!r}")
         rule = METHODS[method]()
@@ -171,8 +172,13 @@ def _method(method: str | Method, domain: Any) -> Method:
     return rule
 
 
-def _best_method(domain: Any) -> str:
-    """In-face pairwise where its oracles cost about as much as a look at x; else an active set."""
+def _best_method(objective: Any, domain: Any, step: Any) -> str:
+    """Exact corrections of quadratics, which do not care for their condition number.
+
+    Else in-face pairwise where its oracles cost about as much as a look at x; else an active set.
+    """
+    if isinstance(objective, Correctable) and step == "exact":
+        return "fully-corrective"
     cheap = getattr(domain, "cheap_faces", True)
     in_face = cheap and all(has_oracle(domain, name) for name in InFacePairwise.needs)
     return "di-pairwise" if in_face else "blended-pairwise"

@@ -9,6 +9,7 @@ and the next gradient ``grad f(x) + step * H d``; a sparse atom touches only its
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
@@ -18,7 +19,7 @@ import numpy as np
 from cornerstep.core.matrix import Matrix, as_vector
 from cornerstep.core.rounding import EPSILON, gamma, sum_error
 from cornerstep.core.types import FloatArray, IntArray
-from cornerstep.core.vectors import Direction
+from cornerstep.core.vectors import Direction, SparseVector, Vector, dense
 
 # Rounding of functions that are known by their answers only, in units of the last place of the
 # sizes of their terms: a rule, above what sums and elementary functions lose, and no proof.
@@ -26,7 +27,7 @@ _ULPS = 16
 
 
 class Ray(Protocol):
-    """f along ``x + step * d``."""
+    """The objective along a direction, ``x + step * d``."""
 
     slope: float
     direction: Direction
@@ -80,6 +81,23 @@ class Objective(Protocol):
 
     def at(self, x: FloatArray) -> Position:
         """Value and gradient at ``x``, computed from the data."""
+
+
+@runtime_checkable
+class Correctable(Protocol):
+    """A quadratic that gives the images of atoms: what an exact correction needs."""
+
+    @property
+    def image_size(self) -> int:
+        """Numbers of an image."""
+
+    def atom_images(self, atoms: list[Vector]) -> FloatArray:
+        """The images of some atoms, as rows."""
+
+    def atom_products(
+        self, atoms: list[Vector], images: FloatArray, others: FloatArray
+    ) -> FloatArray:
+        """``<a, H b>`` of atoms a, with their images, and of atoms b, of which images are given."""
 
 
 def errors_of(objective: Any, position: Position) -> tuple[float, FloatArray]:
@@ -185,7 +203,7 @@ class _ClosedFormRay:
 
 
 class Quadratic:
-    """``f(x) = 1/2 x'Qx + c'x`` with Q symmetric positive semidefinite.
+    r"""A convex quadratic function, :math:`f(x) = \tfrac12 x^\top Q x + c^\top x`.
 
     Parameters
     ----------
@@ -210,6 +228,28 @@ class Quadratic:
         image = self.hessian.times(x)
         value = float(x @ (0.5 * image + self.linear))
         return _QuadraticPosition(self.hessian, self.linear, x, value, image + self.linear)
+
+    @property
+    def image_size(self) -> int:
+        """Numbers of an image."""
+        return self.size
+
+    def atom_images(self, atoms: list[Vector]) -> FloatArray:
+        """``Q a`` for each of some atoms, as rows."""
+        if isinstance(self.hessian, Matrix):
+            return self.hessian.images(atoms)
+        return np.array([self.hessian.combine(None, dense(atom)) for atom in atoms])
+
+    def atom_products(
+        self, atoms: list[Vector], images: FloatArray, others: FloatArray
+    ) -> FloatArray:
+        """``<a, Q b>`` for each of some atoms a and the images of other atoms b, which are rows."""
+        return np.array(
+            [
+                others[:, a.indices] @ a.values if isinstance(a, SparseVector) else others @ a
+                for a in atoms
+            ]
+        )
 
     def errors(self, position: Position) -> tuple[float, FloatArray]:
         """Sums of as many products as x has entries that are not 0, and one term of c each."""
@@ -244,7 +284,7 @@ def _symmetric(matrix: Matrix) -> Matrix:
 
 
 class LeastSquares:
-    """``f(x) = 1/2 |Ax - b|²``.
+    r"""Least squares, :math:`f(x) = \tfrac12 \|Ax - b\|^2`.
 
     Parameters
     ----------
@@ -272,19 +312,47 @@ class LeastSquares:
         value = 0.5 * float(residual @ residual)
         return _QuadraticPosition(self.hessian, self.linear, x, value, gradient)
 
+    @property
+    def image_size(self) -> int:
+        """Numbers of an image."""
+        return self.target.size
+
+    def atom_images(self, atoms: list[Vector]) -> FloatArray:
+        """``A a`` for each of some atoms, as rows."""
+        return self.matrix.images(atoms)
+
+    def atom_products(
+        self, atoms: list[Vector], images: FloatArray, others: FloatArray
+    ) -> FloatArray:
+        """``<a, A'A b>`` for each of some atoms a and the images of other atoms b."""
+        return images @ others.T
+
     def errors(self, position: Position) -> tuple[float, FloatArray]:
         """Rounding of ``r = Ax - b`` (only where it meets r), of ``A'r`` and of ``r'r``.
 
         Any vector r gives the bound ``f(y) >= <A'r, y> - <r, b> - 1/2 |r|²`` for all y, so ``A'r``
         need not be the gradient at x: what r is off by, say e, moves the value by ``<r, e>`` only.
         """
-        x, rows = position.x, self.target.size
-        residual = np.abs(self.matrix.times(x) - self.target)
-        terms = int(np.count_nonzero(x)) + 2
-        error = sum_error(self.matrix.sizes(x) + np.abs(self.target), terms)
+        x = position.x
+        return self.errors_at(x, self.target, self.matrix.times(x) - self.target)
+
+    def errors_at(self, x: FloatArray, target: FloatArray, residual: FloatArray) -> tuple[Any, Any]:
+        """The same at points, of targets and with residuals that are vectors, or columns each."""
+        terms, rows = int(np.count_nonzero(x, axis=0).max(initial=0)) + 2, self.target.size
+        residual = np.abs(residual)
+        error = sum_error(self.matrix.sizes(x) + np.abs(target), terms)
         gradient = sum_error(self.matrix.transpose_sizes(residual), rows + 1)
-        square = 0.5 * float(residual @ residual)
-        return float(error @ (2 * residual + error) + sum_error(square, rows + 2)), gradient
+        square = 0.5 * (residual * residual).sum(axis=0)
+        value = (error * (2 * residual + error)).sum(axis=0) + sum_error(square, rows + 2)
+        return value, gradient
+
+    def with_target(self, target: FloatArray) -> LeastSquares:
+        """The same matrix with another b."""
+        out = copy.copy(self)
+        out.target = as_vector(target, "target", self.target.size)
+        if self.hessian is not None:
+            out.linear = -self.matrix.transpose_times(out.target)
+        return out
 
     @cached_property
     def lipschitz(self) -> float:

@@ -113,11 +113,12 @@ class Trace:
 
 @dataclass
 class Result:
-    """A point with a certificate: ``value - gap <= min f <= value``.
+    """A point with a certificate.
 
-    It assumes that f is convex, that the gradient is its own and that the domain's oracle is exact
-    (or misses the minimum by what its ``lmo_error`` says).  A run that sees one of them refuted
-    raises a :class:`ValueError`; what it has not seen it cannot know.
+    The minimum lies between ``value - gap`` and ``value``.  That assumes that f is convex, that the
+    gradient is its own and that the domain's oracle is exact (or misses the minimum by what its
+    ``lmo_error`` says).  A run that sees one of them refuted raises a :class:`ValueError`; what it
+    has not seen it cannot know.
 
     Attributes
     ----------

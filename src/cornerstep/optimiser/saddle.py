@@ -41,7 +41,7 @@ from cornerstep.optimiser.solver import is_inside
 
 
 class Bilinear:
-    """``L(w, z) = w'Fz - a'w + c'z``.
+    r"""A bilinear function: :math:`L(w, z) = w^\top F z - a^\top w + c^\top z`.
 
     Parameters
     ----------
@@ -298,7 +298,9 @@ def extragradient(
     callback: Callback | None = None,
     verbose: int = 0,
 ) -> Result:
-    """``min over w in W, max over z in Z of  w'Fz - a'w + c'z``, by the dual extragradient method.
+    r"""Solve a bilinear saddle-point problem by the dual extragradient method, with a certificate.
+
+    .. math:: \min_{w \in W} \max_{z \in Z}\ w^\top F z - a^\top w + c^\top z
 
     Parameters
     ----------

@@ -140,6 +140,31 @@ def is_inside(domain: Any, x: FloatArray) -> bool:
     return not has_oracle(domain, "contains") or bool(domain.contains(x))
 
 
+def gap_rounding(
+    domain: Any, x: FloatArray, value: float, gradient: FloatArray, vertex: Vector, gap: float,
+    errors: tuple[float, FloatArray],
+) -> float:  # fmt: skip
+    """What ``f(y) >= f(x) - gap``, with the gap to the oracle's vertex, may be off by.
+
+    Parameters
+    ----------
+    domain, x, value, gradient, vertex, gap
+    errors : tuple of float and array
+        Of the value and of the entries of the gradient.
+    """
+    value_error, gradient_errors = errors
+    gradient_errors = gradient_errors + gamma(gradient.size + 4) * np.abs(gradient)
+    rounding = (
+        value_error
+        + reach(domain, gradient_errors, x)
+        + 8 * EPSILON * (abs(value) + gap)
+        + TINY * int(np.count_nonzero(gradient))  # products that underflow
+    )
+    if has_oracle(domain, "lmo_error"):
+        rounding += float(domain.lmo_error(gradient, vertex))
+    return claimed(rounding)
+
+
 class SteppingState:
     """A position on its way: the method says where to, the step rule how far.
 
@@ -272,17 +297,8 @@ class SteppingState:
         gap = claimed(gap)
         self._rounding = 0.0
         if self.proves:
-            value_error, errors = errors_of(self.objective, position)
-            errors = errors + gamma(gradient.size + 4) * np.abs(gradient)
-            rounding = (
-                value_error
-                + reach(domain, errors, position.x)
-                + 8 * EPSILON * (abs(value) + gap)
-                + TINY * int(np.count_nonzero(gradient))  # products that underflow
-            )
-            if has_oracle(domain, "lmo_error"):
-                rounding += float(domain.lmo_error(gradient, vertex))
-            self._rounding = claimed(rounding)
+            errors = errors_of(self.objective, position)
+            self._rounding = gap_rounding(domain, position.x, value, gradient, vertex, gap, errors)
         return Look(value, gap + self._rounding, True, self._extra(), self._rounding)
 
     def best_bound(self, look: Look) -> float:

@@ -31,7 +31,7 @@ class StepRule(Protocol):
 
 
 class Exact:
-    """``argmin over t in [0, max_step] of f(x + t d)``.
+    """The best step along the direction, the t with the least ``f(x + t d)``.
 
     Closed form ``-slope / curvature`` on quadratics; otherwise the root of the derivative by
     Brent's method.
@@ -60,7 +60,7 @@ class Exact:
 
 
 class Short:
-    """``-slope / (L |d|²)`` with L a Lipschitz constant of the gradient."""
+    """The step ``-slope / (L |d|²)``, L a Lipschitz constant of the gradient."""
 
     name: ClassVar[str] = "short"
     monotone: ClassVar[bool] = True
@@ -98,7 +98,7 @@ def _short(ray: Ray, modulus: float, max_step: float) -> float:
 
 
 class OpenLoop:
-    """``2 / (time + 2)``: needs nothing of the objective, and does not descend at every step."""
+    """The step ``2 / (time + 2)``: asks nothing of the objective, and may go uphill."""
 
     name: ClassVar[str] = "open-loop"
     monotone: ClassVar[bool] = False
@@ -108,7 +108,7 @@ class OpenLoop:
 
 
 class Backtracking:
-    """Short step with an estimate M of L, kept as small as ``f`` allows:
+    """The short step with an estimate M of L, kept as small as ``f`` allows.
 
     ``f(x + t d) <= f(x) + t slope + M t² |d|² / 2``.
 

@@ -61,7 +61,7 @@ def test_longer_weights_by_brute_force(seed):
 
 
 @pytest.mark.parametrize("square", [0.0, 1.0])
-def test_weights_that_should_not_bebest_scale(square):
+def test_weights_that_no_multiple_improves(square):
     losses = np.array([0.0, 1.0, 2.0])
     for slopes in (np.zeros(3), np.array([0.0, 0.5, 2.0])):  # nothing falls
         assert best_scale(square, losses, slopes) == (1.0, 0.5 * square + 3.0)

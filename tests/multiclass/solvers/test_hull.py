@@ -1,70 +1,16 @@
-"""The hull of images and its small program: against the interior point method, and never worse."""
+"""The hull of images."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from cornerstep.multiclass.compiled.simplex_active_set import improve
 from cornerstep.multiclass.examples import Examples
 from cornerstep.multiclass.problem import MulticlassProblem
 from cornerstep.multiclass.solvers.hull import Hull
 from cornerstep.multiclass.solvers.passes import LocalRows, mixture
 from cornerstep.multiclass.solvers.quasi_newton import Memory
-from cornerstep.multiclass.solvers.simplex_interior import best_mixture
 from support.multiclass_problems import draw
-
-
-def _value(gram, linear, x):
-    return 0.5 * x @ gram @ x - linear @ x
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_best_weights(seed):
-    """Also of singular programs, from any start."""
-    rng = np.random.default_rng(seed)
-    k = int(rng.integers(1, 40))
-    root = rng.standard_normal((int(rng.integers(1, 50)), k))
-    if seed % 3 == 0:
-        root[:, k // 2 :] = root[:, : k - k // 2]  # points that occur twice
-    gram, linear = root.T @ root, rng.standard_normal(k)
-    start = np.zeros(k)
-    start[rng.choice(k, size=max(1, k // 3), replace=False)] = 1.0
-    x = start / start.sum()
-    before = _value(gram, linear, x)
-    tol = 1e-7 * max(np.abs(gram).max(), 1.0)
-    gap = improve(gram, linear, x, tol, 500)
-    gradient = gram @ x - linear
-    assert gap <= tol
-    assert gap == pytest.approx(gradient @ x - gradient.min(), abs=tol)
-    assert (x >= 0).all()
-    assert x.sum() == pytest.approx(1.0, abs=1e-12)
-    assert _value(gram, linear, x) <= before + 1e-12 * abs(before)
-    expected = best_mixture(gram, linear, 1e-3 * tol)
-    assert _value(gram, linear, x) <= _value(gram, linear, expected) + 1.1 * tol
-
-
-def test_programs_without_curvature():
-    """The best vertex; where all are the same, any point."""
-    for k in (1, 2, 7):
-        linear, x = np.arange(float(k)), np.full(k, 1 / k)
-        assert improve(np.zeros((k, k)), linear, x, 0.0, 50) == 0.0
-        assert linear @ x == pytest.approx(k - 1)
-        x = np.full(k, 1 / k)
-        assert improve(np.ones((k, k)), np.ones(k), x, 1e-12, 50) <= 1e-12
-        assert x.sum() == pytest.approx(1.0)
-
-
-def test_a_limit_leaves_weights_of_the_simplex():
-    rng = np.random.default_rng(0)
-    root = rng.standard_normal((30, 20))
-    gram, linear, x = root.T @ root, rng.standard_normal(20), np.full(20, 0.05)
-    for _ in range(30):
-        before = _value(gram, linear, x)
-        improve(gram, linear, x, 0.0, 1)
-        assert (x >= 0).all()
-        assert x.sum() == pytest.approx(1.0, abs=1e-12)
-        assert _value(gram, linear, x) <= before + 1e-12
 
 
 @pytest.fixture(params=["float64", "float32"])

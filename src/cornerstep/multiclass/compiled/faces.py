@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from cornerstep.core.compiling import njit_noalloc, njit_noalloc_inner
+from cornerstep.core.compiling import njit_noalloc, njit_noalloc_small
 from cornerstep.multiclass.compiled.projection import project
-from cornerstep.multiclass.compiled.sweeps import add, cost, is_whole, read
+from cornerstep.multiclass.compiled.sweeps import add, cost_row, is_whole, read
 
 
-@njit_noalloc_inner()
+@njit_noalloc_small()
 def _label_weight(sorted_beta, count, rho, family):
     """For the *whole* family: the scale s of beta and the weight ``s R - sum beta`` of the label.
 
@@ -119,7 +119,7 @@ def tangents(examples, pool, problem, firsts, members, owners, radial):
     return groups
 
 
-@njit_noalloc_inner()
+@njit_noalloc_small()
 def onto_face(faces, v):
     """Project v onto the face: less its mean in each group, plus its radial part."""
     groups, firsts, members, owners, radial = faces
@@ -141,7 +141,7 @@ def onto_face(faces, v):
                 v[k] += dot * radial[k]
 
 
-@njit_noalloc_inner()
+@njit_noalloc_small()
 def _names(group, firsts, members, owners, classes, labels, named):
     """The classes of a group, in the order of its members."""
     count = firsts[group + 1] - firsts[group]
@@ -169,6 +169,7 @@ def proximal(examples, rows, image, pool, problem, damping, fresh):
         first = starts[i]
         count = starts[i + 1] - first
         y = labels[i]
+        delta = costs[cost_row(mode, i, y)]
         for a in range(count):
             named[a] = classes[first + a]
         named[count] = y
@@ -176,7 +177,7 @@ def proximal(examples, rows, image, pool, problem, damping, fresh):
         before = 0.0
         for a in range(count):
             before += beta[first + a]
-            scores[a] += cost(costs, mode, i, y, named[a])
+            scores[a] += delta[named[a]]
             c[a] = (damping * beta[first + a] + scores[a]) / (damping + mu)
         b_y = (damping * before - scores[count]) / (damping + mu)
         out = fresh[first : first + count]
@@ -269,6 +270,7 @@ def tangent_gradient(faces, pool, problem, shift, out):
     labels, scales, norms, costs, mode, rho, family, mu, reals, integers = problem
     for g in range(groups):
         i = owners[g]
+        delta = costs[cost_row(mode, i, labels[i])]
         weight = 0.0
         for p in range(starts[i], starts[i + 1]):
             weight += beta[p]
@@ -277,7 +279,7 @@ def tangent_gradient(faces, pool, problem, shift, out):
             if member < 0:
                 shift[k] = mu * weight
             else:
-                shift[k] = cost(costs, mode, i, labels[i], classes[member]) - mu * beta[member]
+                shift[k] = delta[classes[member]] - mu * beta[member]
     onto_face(faces, shift)
     for k in range(firsts[groups]):
         out[k] = -out[k] - shift[k]

@@ -32,14 +32,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from cornerstep.core.compiling import njit_alloc, njit_noalloc, njit_noalloc_inner
+from cornerstep.core.compiling import njit_alloc, njit_noalloc, njit_noalloc_small
 
 _EPS = 2.0**-52
 
 # A caller compiled with fastmath would hand it on, through the cache to every other caller, and
 # sums in another order undo the care taken with differences.
 _exactly = njit_noalloc(fastmath=False)
-_exactly_inner = njit_noalloc_inner(fastmath=False)
+_exactly_inner = njit_noalloc_small(fastmath=False)
 
 
 @_exactly
@@ -134,7 +134,8 @@ def _project_simplex(c, b_y, cap, beta, ordered):
             break
     if t <= cap:
         for j in range(c.shape[0]):
-            beta[j] = max(0.0, c[j] + b_y - t)
+            share = c[j] + b_y - t
+            beta[j] = share if share > 0.0 else 0.0
         return
     head, t = 0.0, 0.0
     for k in range(count):
@@ -143,7 +144,8 @@ def _project_simplex(c, b_y, cap, beta, ordered):
         if k + 1 == count or ordered[k + 1] - largest <= t:
             break
     for j in range(c.shape[0]):
-        beta[j] = max(0.0, (c[j] - largest) - t)
+        share = (c[j] - largest) - t
+        beta[j] = share if share > 0.0 else 0.0
 
 
 @_exactly_inner
@@ -310,7 +312,11 @@ def project(c, b_y, rho, whole, beta, scratch, order, starts):
     The type of None tells the compiler to leave out what only longer rho need.
     """
     if whole is None:
-        _project_simplex(c, b_y, rho[0], beta, scratch[0])
+        if c.shape[0] == 1:  # most blocks, in the end
+            share = 0.5 * (c[0] + b_y)
+            beta[0] = rho[0] if share > rho[0] else share if share > 0.0 else 0.0
+        else:
+            _project_simplex(c, b_y, rho[0], beta, scratch[0])
     elif whole:
         project_whole(c, b_y, rho, beta, scratch, order, starts)
     else:

@@ -232,3 +232,23 @@ class BatchDescent:
         square = self._square(point)
         value = self.rows.losses(point.image) + 0.5 * square
         return self._look(value, self.rows.rounding(point, self.best, square))
+
+
+class IncumbentDescent(BatchDescent):
+    """With a best point that is not where the next pass is made, and dual points found again."""
+
+    remembers = True
+
+    @property
+    def point(self) -> DualState:
+        return self._point
+
+    def set_incumbent(self, point: DualState, value: float) -> None:
+        """A point with this P is known: it is returned unless a better one is found."""
+        self._point, self._value = point, value
+
+    def certify(self, point: DualState) -> Look:
+        """P of the point from the data in float64, against the best dual value."""
+        look = super().certify(point)
+        self.set_incumbent(point, look.value)
+        return look

@@ -36,7 +36,7 @@ import numpy as np
 
 from cornerstep.core.types import FloatArray
 from cornerstep.multiclass.problem import MulticlassProblem
-from cornerstep.multiclass.solvers.batch import BatchDescent
+from cornerstep.multiclass.solvers.batch import IncumbentDescent
 from cornerstep.multiclass.solvers.passes import DualState, Rows
 from cornerstep.multiclass.solvers.refinement import Refinement, RefinementSettings
 from cornerstep.multiclass.solvers.simplex_interior import best_mixture
@@ -76,7 +76,7 @@ class CorrectiveSettings:
     """Vertices of less weight leave.  Measured: 0 takes 1 % more passes."""
 
 
-class CorrectiveDescent(BatchDescent):
+class CorrectiveDescent(IncumbentDescent):
     """Passes, and the best point of the hull of what they found, for the loop.
 
     Parameters
@@ -87,8 +87,6 @@ class CorrectiveDescent(BatchDescent):
         Where to start.
     settings : CorrectiveSettings, optional
     """
-
-    remembers = True
 
     def __init__(
         self,
@@ -124,16 +122,8 @@ class CorrectiveDescent(BatchDescent):
         self.linear = np.array([atom.linear])
         self.gram: FloatArray = self.rows.inner(self.atoms, atom)[None]
 
-    def set_incumbent(self, point: DualState, value: float) -> None:
-        """A point with this P is known: it is returned unless a better one is found."""
-        self._point, self._value = point, value
-
     def _kept(self) -> DualState:
         return self.best
-
-    @property
-    def point(self) -> DualState:
-        return self._point
 
     def look(self) -> Look:
         before = self.best
@@ -194,9 +184,3 @@ class CorrectiveDescent(BatchDescent):
         kept = np.append(weights[single], weights[rest].sum() if rest.size else [])
         self.atoms, self._weights = atoms, kept / kept.sum()
         self.linear, self.gram = merge @ self.linear, merge @ self.gram @ merge.T
-
-    def certify(self, point: DualState) -> Look:
-        """P of the point from the data in float64, against the best dual value."""
-        look = super().certify(point)
-        self._point, self._value = point, look.value
-        return look

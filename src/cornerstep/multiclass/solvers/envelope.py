@@ -46,7 +46,7 @@ import numpy as np
 
 from cornerstep.core.rounding import EPSILON
 from cornerstep.multiclass.simplex_loss import SimplexLoss
-from cornerstep.multiclass.solvers.batch import BatchDescent
+from cornerstep.multiclass.solvers.batch import IncumbentDescent
 from cornerstep.multiclass.solvers.hull import Hull
 from cornerstep.multiclass.solvers.passes import DualState, Rows
 from cornerstep.multiclass.solvers.provenance import blend
@@ -131,7 +131,7 @@ class _Place(NamedTuple):
     value: float  # P_mu
 
 
-class EnvelopeDescent(BatchDescent):
+class EnvelopeDescent(IncumbentDescent):
     """Quasi-Newton steps on smoothed losses, for the loop.
 
     Parameters
@@ -144,8 +144,6 @@ class EnvelopeDescent(BatchDescent):
         Where to start.
     settings : EnvelopeSettings, optional
     """
-
-    remembers = True
 
     def __init__(
         self,
@@ -194,10 +192,6 @@ class EnvelopeDescent(BatchDescent):
     def state(self) -> DualState:  # type: ignore[override]
         """The best point of the hull."""
         return self.hull.state()
-
-    @property
-    def point(self) -> DualState:
-        return self._point
 
     def coefficients(self) -> Any:
         """``s_i alpha_i`` of the dual points that prove the bound, or what makes them."""
@@ -284,9 +278,9 @@ class EnvelopeDescent(BatchDescent):
     def _shorten_step(self, here: _Place, found: _Place) -> Move:
         """A shorter step: the minimum of the parabola through what is known."""
         step = self._step
-        curvature = (found.value - here.value - step * self._slope) / step**2
-        shorter = -0.5 * self._slope / curvature if curvature > 0 else 0.0
-        shorter = min(max(shorter, 0.1 * step), 0.5 * step)
+        fall = -step * self._slope
+        above = found.value - here.value + fall
+        shorter = step * min(max(0.5 * fall / above, 0.1), 0.5) if above > 0 else 0.1 * step
         if shorter < self.settings.shortest_step and len(self._memory):
             self._memory.clear()
             self.primal = self.primal._replace(image=here.image)
@@ -323,6 +317,4 @@ class EnvelopeDescent(BatchDescent):
         may cancel.
         """
         self.best, self._proof = self.hull.state(), self.hull.parts()
-        look = super().certify(point)
-        self._point, self._value = point, look.value
-        return look
+        return super().certify(point)

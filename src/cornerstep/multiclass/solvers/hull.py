@@ -21,11 +21,11 @@ from typing import Any
 
 import numpy as np
 
-from cornerstep.multiclass.compiled.simplex_active_set import improve
 from cornerstep.multiclass.solvers.passes import PROBES, SAFETY, DualState, Rows
 from cornerstep.multiclass.solvers.provenance import Provenance, blend
+from cornerstep.optimiser.wolfe import Factor, improve
 
-_SOLVED = 200  # systems of the small program at most
+_STEPS = 200  # of the small program, at most
 _FIRST = 16  # rows that a shelf begins with
 
 
@@ -151,7 +151,7 @@ class Hull:
         size = max(float(np.abs(gram).max()), float(np.abs(linear).max()))
         if 0.0 < size < math.inf:
             gram = np.ascontiguousarray(gram / size)
-            improve(gram, linear / size, weights, accuracy / size, _SOLVED)
+            improve(gram, linear / size, weights, accuracy / size, _STEPS, Factor())
         self.weights[:k] = weights
 
     def size(self) -> tuple[float, float]:

@@ -242,11 +242,18 @@ class Moments:
         The functions of the library that the matrix is of.
     sparse : bool
         Whether images have a row per feature.
+
+    Raises
+    ------
+    ValueError
+        If the numbers of T are not finite.
     """
 
     def __init__(
         self, matrix: Any, identity: Callable[[], Any], xp: Any, *, sparse: bool = False
     ) -> None:
+        if not bool(xp.all(xp.isfinite(matrix))):
+            raise ValueError("X is too large: its squares times C are not finite; scale X")
         self.matrix, self.identity, self.xp = matrix, identity, xp
         self.diagonal, self.sparse = len(matrix.shape) == 1, sparse
 

@@ -92,7 +92,10 @@ def scan(
 
 def with_entering(pool: Pool, entering: Entering) -> Pool:
     """A new pool: classes with weight, then those that enter; the rest leaves."""
-    fresh: Pool = kernels.repool(pool, *entering)
+    starts, _, beta = pool
+    size = int((beta > 0.0).sum() + entering.counts.sum())
+    fresh: Pool = np.zeros_like(starts), np.empty(size, np.int32), np.empty(size)
+    kernels.repool(pool, *entering, *fresh)
     return fresh
 
 

@@ -13,8 +13,10 @@ from typing import NamedTuple
 import numpy as np
 
 from cornerstep.core.types import FloatArray
+from cornerstep.multiclass.problem import MulticlassProblem
 from cornerstep.multiclass.solvers.dual_iterate import DualIterate
 from cornerstep.multiclass.solvers.incumbents import Incumbents, PrimalPoint
+from cornerstep.multiclass.solvers.pool import Pool
 
 
 class Scanned(NamedTuple):
@@ -41,10 +43,23 @@ def try_longer_weights(
     if promised > good:
         return
     image = scale * iterate.image
+    starts, classes, beta = iterate.pool
+    point = PrimalPoint(image, (starts, classes, scale * beta))
     value = iterate.losses_at(image) + 0.5 * scale**2 * square
-    if value < best.value:
-        starts, classes, beta = iterate.pool
-        best.set_weights(value, PrimalPoint(image, (starts, classes, scale * beta)))
+    if value + _noise(iterate.problem, point.pool) < best.value:
+        best.set_weights(value, point)
+
+
+def _noise(problem: MulticlassProblem, pool: Pool) -> float:
+    """By how much P of a kernel's weights may be off: a long multiple may be nothing but that."""
+    if not problem.examples.kernel:
+        return 0.0
+    starts, _, beta = pool
+    n = problem.examples.n
+    examples = np.repeat(np.arange(n), np.diff(starts))
+    sums = np.asarray(np.bincount(examples, weights=beta, minlength=n), dtype=np.float64)
+    peaks = problem.scales * sums
+    return problem.reach.of_value(peaks, 0.0, problem.reach.stretch(peaks, problem.scales))
 
 
 def least_rescaled_value(value: float, square: float, slopes: FloatArray) -> float:

@@ -2,7 +2,7 @@
 
 It begins in the centre and stops inside, so that points that are not needed yet keep a little
 weight.  The corrective method takes up to a fifth fewer passes with such weights than with those of
-:mod:`cornerstep.multiclass.compiled.simplex_active_set`, which begins with the last answer and is
+:mod:`cornerstep.optimiser.wolfe`, which begins with the last answer and is
 twenty times as fast.
 
 References

@@ -1,0 +1,137 @@
+"""Small programs over the simplex: optimal, from any start, whatever is singular."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cornerstep.objectives import LeastSquares
+from cornerstep.optimiser.correction import Correction
+from cornerstep.optimiser.wolfe import Factor, improve
+
+
+def value(gram: Any, linear: Any, x: Any) -> float:
+    return float(0.5 * x @ gram @ x - linear @ x)
+
+
+def gap(gram: Any, linear: Any, x: Any) -> float:
+    gradient = gram @ x - linear
+    return float(gradient @ x - gradient.min())
+
+
+def draw(seed: int) -> tuple[Any, Any, Any]:
+    rng = np.random.default_rng(seed)
+    k = int(rng.integers(1, 40))
+    root = rng.standard_normal((int(rng.integers(1, 50)), k))
+    if seed % 3 == 0:
+        root[:, k // 2 :] = root[:, : k - k // 2]  # points that occur twice
+    if seed % 4 == 0:
+        root = root * 10.0 ** rng.uniform(-3, 3, k)
+    linear = root.T @ rng.standard_normal(root.shape[0]) if seed % 2 else rng.standard_normal(k)
+    start = np.zeros(k)
+    start[rng.choice(k, size=max(1, k // 3), replace=False)] = 1.0
+    return root.T @ root, linear, start / start.sum()
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_best_weights(seed: int) -> None:
+    """Also of singular programs, from any start, with the factor of the run before."""
+    gram, linear, x = draw(seed)
+    before = value(gram, linear, x)
+    tol = 1e-7 * max(np.abs(gram).max(), np.abs(linear).max(), 1.0)
+    factor = Factor()
+    for change in (0.0, 0.1, -0.3):
+        linear = linear + change * linear[::-1]
+        before = value(gram, linear, x)
+        assert improve(gram, linear, x, tol, 1000, factor)
+        assert gap(gram, linear, x) <= tol
+        assert (x >= 0).all()
+        assert x.sum() == pytest.approx(1.0, abs=1e-12)
+        assert value(gram, linear, x) <= before + 1e-12 * (abs(before) + tol)
+        free = factor.order[: factor.count]
+        assert set(np.flatnonzero(x)) == set(free)  # also where a step ends with several at 0
+        rows = np.tril(factor.rows[: free.size, : free.size])
+        expected = gram[np.ix_(free, free)] + factor.shift
+        np.testing.assert_allclose(rows @ rows.T, expected, atol=1e-10 * np.abs(expected).max())
+
+
+def test_programs_without_curvature() -> None:
+    """The best vertex; where all are the same, any point."""
+    for k in (1, 2, 7):
+        linear, x = np.arange(float(k)), np.full(k, 1 / k)
+        assert improve(np.zeros((k, k)), linear, x, 0.0, 50, Factor())
+        assert linear @ x == pytest.approx(k - 1)
+        x = np.full(k, 1 / k)
+        assert improve(np.ones((k, k)), np.ones(k), x, 1e-12, 50, Factor())
+        assert x.sum() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("size", [1e-310, 1e-250, 1e-100, 1e-25])
+def test_curvature_that_float64_hardly_sees(size: float) -> None:
+    """Next to nothing beside l: the answer is about the best vertex, and never NaN."""
+    gram, linear, x = draw(1)
+    assert improve(size * gram, linear, x, 1e-12, 1000, Factor())
+    assert gap(size * gram, linear, x) <= 1e-12
+    assert linear @ x == pytest.approx(linear.max(), abs=1e-10)
+
+
+def test_entries_beyond_float64_leave_the_weights_as_they_are() -> None:
+    gram, linear, x = draw(1)
+    factor = Factor()
+    gram[0, 0] = np.inf
+    assert improve(gram, np.where(np.arange(x.size) == 0, 1e300, linear), x, 1e-12, 1000, factor)
+    assert np.isfinite(x).all()
+    assert x.sum() == pytest.approx(1.0)
+
+
+def test_a_limit_leaves_weights_of_the_simplex() -> None:
+    rng = np.random.default_rng(0)
+    root = rng.standard_normal((30, 20))
+    gram, linear, x = root.T @ root, rng.standard_normal(20), np.full(20, 0.05)
+    factor, solved = Factor(), False
+    while not solved:
+        before = value(gram, linear, x)
+        solved = improve(gram, linear, x, 0.0, 1, factor)
+        assert (x >= 0).all()
+        assert x.sum() == pytest.approx(1.0, abs=1e-12)
+        assert value(gram, linear, x) <= before + 1e-12
+
+
+def test_coordinates_may_be_renamed_and_joined_by_others() -> None:
+    gram, linear, x = draw(5)
+    factor = Factor()
+    improve(gram, linear, x, 1e-12, 1000, factor)
+    kept = np.flatnonzero(x)
+    names = np.full(x.size, -1)
+    names[kept] = np.arange(kept.size)
+    factor.rename(names)
+    rng = np.random.default_rng(0)
+    wider = rng.standard_normal((60, kept.size + 30))
+    wider = wider.T @ wider
+    wider[: kept.size, : kept.size] = gram[np.ix_(kept, kept)]
+    wider += 1e3 * np.eye(len(wider)) * (np.arange(len(wider)) >= kept.size)
+    more = np.append(x[kept], np.zeros(30))
+    aims = np.append(linear[kept], 500 + rng.standard_normal(30))
+    assert improve(wider, aims, more, 1e-9, 1000, factor)
+    assert gap(wider, aims, more) <= 1e-9
+
+
+def test_a_correction_asks_the_clock() -> None:
+    rng = np.random.default_rng(0)
+    k = 1500
+    correction = Correction(LeastSquares(np.eye(k), rng.standard_normal(k)))
+    correction.extend(list(np.eye(k)))
+    weights, asked = np.full(k, 1 / k), 0
+    scores = correction.gram @ weights - rng.standard_normal(k)
+
+    def expired() -> bool:
+        nonlocal asked
+        asked += 1
+        return True
+
+    better = correction.minimise(weights, scores, 0.0, expired)
+    assert asked == 1
+    assert better.min() >= 0
+    assert better.sum() == pytest.approx(1.0, abs=1e-12)
