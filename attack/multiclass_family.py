@@ -32,8 +32,10 @@ def parameters(rng: Any, m: int, n: int, kernels: bool = True) -> dict[str, Any]
         out["class_weight"] = {0: 3.0}
     if chance(rng, 0.3):
         out["intercept_scaling"] = float(one_of(rng, 0.1, 0.01, 10.0, 1e4))
-    if chance(rng, 0.2):
+    if (smooth := rng.random()) < 0.2:
         out["smoothing"] = float(10 ** rng.uniform(-6, 2))
+    elif smooth < 0.7:
+        out["smoothing"] = 0.0
     kind = rng.random()
     if kind < 0.15 and m > 1:
         per_example = chance(rng, 0.3) and n != m
@@ -71,7 +73,7 @@ def task_of(given: dict[str, Any], X: Any, y: Any, sample_weight: Any, m: int) -
         kernel = (given["kernel"], given["gamma"], given["degree"], given["coef0"])
     return Task(
         real(X), y, LONG(given["C"]) * real(share), rho, loss.endswith("top-k"), real(deltas),
-        given.get("smoothing", 0.0), constant, kernel,
+        given.get("smoothing", 0.5 if loss == "max-hinge" and m > 2 else 0.0), constant, kernel,
     )  # fmt: skip
 
 
@@ -97,7 +99,7 @@ def draw(rng: Any, kernels: bool = True) -> tuple[Any, Any, Any, int, dict[str, 
         X = rows(rng, y, int(rng.integers(1, 5)))
         given = parameters(rng, m, n, kernels)
         if many:
-            given.pop("smoothing", None)  # its evaluator lists all vertices
+            given["smoothing"] = 0.0  # its evaluator lists all vertices
         if given.get("kernel") == "precomputed":
             X = X @ X.T
             X = (X + X.T) / 2

@@ -9,13 +9,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
+from benchmarks.__main__ import main as command
 from benchmarks.core import Answer, Benchmark, Dataset, Settings, Solver
+from benchmarks.fetch import ELSEWHERE, SOURCES, Source, fetch
 from benchmarks.reproduce import ITEMS, reproduce
 from benchmarks.smo import platt, smo
 from benchmarks.suites import frank_wolfe, fw_iteration, memory, table1
 from rich.console import Console
 
-from benchmarks import kernel, runner, suites, table
+from benchmarks import data, kernel, runner, suites, table
 from cornerstep.learning.kernel_blocks import InnerProductKernel
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # limits come before tolerances here
@@ -112,7 +115,7 @@ def smaller(name, benchmark):
 
 #: The datasets that a benchmark is tried on, where it has several.
 ONLY = {
-    "busy": ("breast",), "q375": ("draw 0",), "multiclass": ("usps unit",),
+    "busy": ("breast",), "cold": ("Reduced",), "q375": ("draw 0",), "multiclass": ("usps unit",),
     "losses_time": ("news20",),
     "mcsvm_figures": ("Figure 2: flowers102",), "mcsvm_table1": ("cub200",),
     "kernel": ("ijcnn1 5,000, C", "a9a, nu"), "kernel_figures": ("wdbc",), "boosting": ("thyroid",),
@@ -122,8 +125,8 @@ ONLY = {
     "structured_sets": ("scene, edges=tree", "snakes"),
 }  # fmt: skip
 SLOW = {
-    "import", "q375", "memory", "boosting_table3", "boosting_worst_case", "cluster", "streaming",
-    "structured_solvers", "table1", "boosting_figures", "frank_wolfe",
+    "import", "cold", "q375", "memory", "boosting_table3", "boosting_worst_case", "cluster",
+    "streaming", "structured_solvers", "table1", "boosting_figures", "frank_wolfe",
 }  # fmt: skip
 
 
@@ -134,7 +137,9 @@ def test_a_benchmark_runs_to_the_end(name, data_folder, tmp_path, monkeypatch, c
     pytest.importorskip("matplotlib")
     monkeypatch.setenv("CORNERSTEP_DATA", str(data_folder))
     kernel.load.cache_clear()
-    settings = Settings(ONLY.get(name, ()), limit=0.2, iterations=12, splits=1)
+    settings = Settings(
+        ONLY.get(name, ()), limit=0.2, iterations=12, splits=2 if name == "boosting_table3" else 1
+    )
     benchmark = smaller(name, suites.load(name, settings))
     assert benchmark.datasets
     rows = runner.measure(benchmark, 1, min(benchmark.repeat, 1), benchmark.paths)
@@ -265,3 +270,95 @@ def test_both_smo_end_at_the_same_optimum():
         assert (labels * beta <= 1).all()
         values.append(beta @ gram @ beta / 2 - labels @ beta / 2.0)
     assert values[0] == pytest.approx(values[1], rel=1e-6)
+
+
+def source(X, y, **changed):
+    total, squares = float(X.sum()), float((X.multiply(X) if sp.issparse(X) else X * X).sum())
+    right = Source("some_file", lambda: (X, y), X.shape, len(np.unique(y)), total, squares)
+    return right._replace(**changed)
+
+
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_matrix], ids=["dense", "sparse"])
+def test_fetched_sets_are_kept_and_found_again(make, tmp_path):
+    X, y = blobs(np.random.default_rng(0), 40)
+    X = make(X.astype(np.float32))
+    wanted = {"blobs": source(X, y)}
+    [(name, outcome, is_there)] = fetch(tmp_path, sources=wanted)
+    assert (name, outcome.split(",")[0], is_there) == ("blobs", "fetched", True)
+    wanted["blobs"] = source(X, y, fetch=lambda: pytest.fail("fetched twice"))
+    assert fetch(tmp_path, ("blobs",), wanted) == [
+        ("blobs", "is there, and its sums are right", True)
+    ]
+    (tmp_path / "some_file.npz").write_bytes(b"PK damaged")
+    [(_, outcome, is_there)] = fetch(tmp_path, sources=wanted)
+    assert outcome.startswith("could not be fetched")
+    assert not is_there
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"shape": (41, 6)}, "its shape is (40, 6) rather than (41, 6)"),
+        ({"classes": 9}, "its number of classes is 8 rather than 9"),
+        ({"total": 1e9}, "its sum is"),
+        ({"squares": 1e9}, "its sum of squares is"),
+    ],
+    ids=["shape", "classes", "sum", "squares"],
+)
+def test_a_set_that_is_another_is_not_kept(changed, said, tmp_path):
+    X, y = blobs(np.random.default_rng(0), 40)
+    [(_, outcome, is_there)] = fetch(tmp_path, sources={"blobs": source(X, y, **changed)})
+    assert said in outcome
+    assert not is_there
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_set_that_cannot_be_fetched_is_one_line_and_the_others_are_fetched(tmp_path):
+    def fail():
+        raise OSError("no network:\nname or service not known")
+
+    X, y = blobs(np.random.default_rng(0), 40)
+    wanted = {"away": source(X, y, fetch=fail, file="away"), "here": source(X, y)}
+    first, second = fetch(tmp_path, sources=wanted)
+    assert first[1] == "could not be fetched: no network: name or service not known"
+    assert second[2]
+
+
+def test_openml_answers_become_the_files_that_benchmarks_read(tmp_path, monkeypatch):
+    X = np.random.default_rng(0).uniform(-1, 1, (9298, 256))
+    labels = np.array([str(1 + i % 10) for i in range(9298)])
+    asked = []
+
+    def fetch_openml(name, **options):
+        asked.append((name, options["version"]))
+        return X, labels
+
+    monkeypatch.setattr("sklearn.datasets.fetch_openml", fetch_openml)
+    scaled = ((X[:7291] + 1) / 2).astype(np.float32)
+    usps = source(scaled, np.arange(10), fetch=SOURCES["usps"].fetch, file="usps")
+    assert fetch(tmp_path, sources={"usps": usps})[0][2]
+    assert asked == [("USPS", 1)]
+    monkeypatch.setenv("CORNERSTEP_DATA", str(tmp_path))
+    data.load.cache_clear()
+    found, y = data.load("usps", "unit")
+    data.load.cache_clear()
+    assert found.shape == (7291, 256)
+    assert y.tolist()[:11] == [*range(10), 0]
+
+
+def test_the_command_says_what_cannot_be_fetched(monkeypatch, capsys, tmp_path):
+    monkeypatch.setenv("CORNERSTEP_DATA", str(tmp_path))
+    monkeypatch.setattr(
+        "benchmarks.__main__.fetch", lambda folder, names: [("usps", "gone", False)]
+    )
+    monkeypatch.setattr("sys.argv", ["benchmarks", "fetch"])
+    with pytest.raises(SystemExit) as ended:
+        command()
+    said = capsys.readouterr().out.splitlines()
+    assert ended.value.code == 1
+    assert said[0] == "usps: gone"
+    assert len(said) == 1 + len(ELSEWHERE)
+    monkeypatch.setenv("CORNERSTEP_DATA", "")
+    with pytest.raises(SystemExit):
+        command()
+    assert "set CORNERSTEP_DATA" in capsys.readouterr().err.splitlines()[-1]

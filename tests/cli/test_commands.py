@@ -177,6 +177,44 @@ def test_top_k_and_scores(command):
     assert out.split() == [heading.split("\t")[k] for k in best]
 
 
+def test_what_was_left_to_the_data_is_shown(command):
+    for given, used in (("", 0.5), ("--smoothing auto", 0.5), ("--smoothing 0.2", None)):
+        code, _, _ = command(f"fit iris.csv --target kind {given} -o smooth.cornerstep")
+        assert code == 0
+        assert ("smoothing=0.5" in command("inspect smooth.cornerstep")[1]) == (used is not None)
+        shown = json.loads(command("inspect smooth.cornerstep --json")[1])
+        assert shown["chosen"] == ({} if used is None else {"smoothing": used})
+
+
+def test_a_gap_that_was_asked_for_as_such_has_no_share(command):
+    commands = {
+        "fit iris.csv --target kind --model boost --nu 0.5 -o asked.cornerstep": False,
+        "fit iris.csv --target kind -o asked.cornerstep": True,
+    }
+    for text, relative in commands.items():
+        for out in (command(text)[1], command("inspect asked.cornerstep")[1]):
+            shown = next(line for line in out.splitlines() if line.strip().startswith("gap"))
+            assert ("%" in shown) == relative
+
+
+def test_words_in_streamed_parquet_files(command, tmp_path):
+    """Labels may be words, and so may columns that are dropped; to predict, none are looked at."""
+    pytest.importorskip("pyarrow")
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.standard_normal((90, 3)), columns=list("abc"))
+    table["animal"] = np.array(["ape", "bee", "cat"])[np.arange(90) % 3]
+    table["note"] = "none"
+    table.to_parquet(tmp_path / "t.parquet")
+    data, model = tmp_path / "t.parquet", tmp_path / "t.cornerstep"
+    line = f"fit {data} --target animal --drop note --stream -o {model}"
+    assert command(line)[0] == 0
+    for name in ("predict", "evaluate", "certify"):
+        code, _, error = command(f"{name} {model} {data} --stream")
+        assert code == 0, error
+    assert set(command(f"predict {model} {data} --stream")[1].split()) <= {"ape", "bee", "cat"}
+
+
 def test_inspect(command):
     code, out, _ = command("inspect iris.cornerstep")
     assert code == 0

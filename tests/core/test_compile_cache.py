@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import os
 import pkgutil
 import random
@@ -15,7 +16,7 @@ import pytest
 numba = pytest.importorskip("numba")
 
 import cornerstep  # noqa: E402
-from cornerstep.core import compile_cache  # noqa: E402
+from cornerstep.core import compile_cache, compiling  # noqa: E402
 
 MODULE = """
 from cornerstep.core.compiling import njit
@@ -145,3 +146,26 @@ def test_every_kernel_is_compiled_so():
                 assert isinstance(value._cache._cache_file, compile_cache.CheckedCacheFile)
                 count += 1
     assert count > 30
+
+
+def test_what_is_private_in_the_compiler_is_still_there():
+    """Kernels are right without these, but slower, or their cache is not checked: mend that."""
+    options = "the undocumented option for functions without counts (core/compiling.py)"
+    assert hasattr(numba.core.options.DefaultOptions, "_nrt"), options
+    file = "what reads and writes the files of the cache (core/compile_cache.py)"
+    overridden = {"save", "load", "_load_index", "_save_index", "_load_data", "_save_data"}
+    used = {"_open_for_write", "_dump", "_data_path"}
+    for name in overridden | used:
+        assert callable(getattr(numba.core.caching.IndexDataCacheFile, name, None)), (file, name)
+    parameters = inspect.signature(numba.core.caching.IndexDataCacheFile).parameters
+    assert list(parameters) == ["cache_path", "filename_base", "source_stamp"], file
+
+
+def test_functions_that_allocate_nothing_count_no_references():
+    """The option does what it is for: a view that outlives the call needs one, and is refused."""
+
+    def row_of(table):
+        return table[0]
+
+    with pytest.raises(numba.TypingError, match="returning of array"):
+        compiling.njit_noalloc()(row_of).compile((numba.float64[:, ::1],))

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_iris
 
 from cornerstep import MulticlassSVC, ReducedHullSVC, certify, load, save
 from cornerstep.learning.kernel_blocks import InnerProductKernel
@@ -89,3 +90,11 @@ def test_a_shifted_kernel_is_the_kernel_but_for_its_diagonal():
     sizes = kernel.shifted(0.25).sizes
     whole = kernel.shifted(0.25).block(np.arange(len(X)), None)
     assert (np.abs(whole) <= np.outer(sizes, sizes) * (1 + 1e-12)).all()
+
+
+@pytest.mark.parametrize("clf", [ReducedHullSVC(C=1.0), MulticlassSVC()], ids=["pair", "joint"])
+def test_the_warning_of_a_shift_points_at_the_line_that_called_fit(clf):
+    X, y = load_iris(return_X_y=True)
+    with pytest.warns(UserWarning, match="is added to the diagonal") as seen:
+        clf.set_params(kernel="sigmoid").fit(X, y)
+    assert {warning.filename for warning in seen} == {__file__}

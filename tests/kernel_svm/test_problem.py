@@ -12,7 +12,7 @@ from sklearn.datasets import load_breast_cancer
 
 import cornerstep.kernel_svm.solvers.face as face
 import cornerstep.kernel_svm.solvers.start as beginning
-from cornerstep import ReducedHullSVC, Status, minimize
+from cornerstep import ReducedHullSVC, Status, certify, minimize
 from cornerstep.kernel_svm.columns import KernelColumns
 from cornerstep.kernel_svm.problem import ReducedHullProblem
 from cornerstep.kernel_svm.solvers.settings import WorkingSetSettings
@@ -359,3 +359,28 @@ def test_thresholds_that_nearly_meet_leave_finite_coefficients():
         assert np.isfinite(model.dual_coef_).all()
         assert np.isfinite(model.C_)
         assert np.isfinite(model.intercept_).all()
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("kernel", ["linear", "poly", "precomputed"])
+@pytest.mark.parametrize("weight", [1e-10, 1.0, 1e12])
+@pytest.mark.parametrize("scale", [1e-60, 1.0, 1e50])
+def test_hulls_that_meet_leave_finite_machines(kernel, weight, scale):
+    """No threshold lies between the classes: whatever the weights, the machine has a length."""
+    X = np.array([[1.0, 2.0], [1.0, 2.0], [1.0, 2.0], [3.0, -1.0]])
+    X = scale * (X @ X.T if kernel == "precomputed" else X[:, :2])
+    y, weights = np.array([0, 1, 0, 1]), weight * np.array([2.0, 2.0, 3.0, 1.0])
+    given = {"kernel": kernel, "gamma": scale**-1.5, "degree": 2, "coef0": 1.0}
+    for K in (weights[1], 3 * weight, 1e-3 * weight):
+        for max_iter in (0, 1, 5):
+            model = ReducedHullSVC(K=K, max_iter=max_iter, random_state=0, **given)
+            try:
+                model.fit(X, y, weights)
+            except ValueError as refusal:
+                if "touch" not in str(refusal):
+                    raise
+                continue
+            assert np.isfinite(model.dual_coef_).all()
+            assert np.isfinite(model.intercept_).all()
+            assert np.isfinite(model.decision_function(X)).all()
+            assert certify(model, X, y, weights).holds

@@ -68,7 +68,7 @@ def test_true_certificates_of_every_solver(iris, solver, smoothing, kernel):
 
 def test_estimators_are_independent(iris):
     X, y = iris
-    runner = MulticlassSVC(tol=1e-6, random_state=0)
+    runner = MulticlassSVC(smoothing=0, tol=1e-6, random_state=0)
     short = regularization_path(runner, X, y, [0.01])
     long = regularization_path(runner, X, y, [0.01, 1.0, 100.0])
     assert np.array_equal(short.estimators[0].coef_, long.estimators[0].coef_)

@@ -31,7 +31,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "costs": {"loss": "cost-sensitive", "costs": COSTS},
     "envelope": {"solver": "envelope"},
     "corrective": {"solver": "fw-corrective"},
-    "no dual point": {"solver": "fw", "C": 0.01, "tol": 0.1, "max_iter": 3000},
+    "no dual point": {"solver": "fw", "smoothing": 0, "C": 0.01, "tol": 0.1, "max_iter": 3000},
     "rbf": {"kernel": "rbf"},
     "poly": {"kernel": "poly", "coef0": 1.0, "degree": 2},
     "precomputed": {"kernel": "precomputed"},
@@ -92,7 +92,7 @@ def _others(name, value, model):
     if name in ("n_features_in_", "degree"):
         return [value + 1]
     if name == "smoothing":
-        return [value + 0.1]
+        return [0.6] if value == "auto" else [value + 0.1]
     if name == "support_":
         return [np.roll(value, 1), value[:-1]]
     if name == "n_iter_":

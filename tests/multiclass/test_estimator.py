@@ -22,7 +22,7 @@ from sklearn.svm import SVC, LinearSVC
 
 from cornerstep import MulticlassSVC, certify, load, save
 from cornerstep.learning.kernel_functions import gamma_value
-from cornerstep.losses import CostSensitive, TopK
+from cornerstep.losses import CostSensitive, MaxHinge, TopK
 from cornerstep.multiclass.solvers.batch import BatchDescent
 from cornerstep.multiclass.solvers.block import BlockAscent
 from cornerstep.multiclass.solvers.corrective import CorrectiveDescent
@@ -61,7 +61,7 @@ def test_max_hinge_is_crammer_singer_of_liblinear(load, C):
     theirs = LinearSVC(
         multi_class="crammer_singer", fit_intercept=False, C=C, tol=1e-8, max_iter=100_000
     ).fit(X, y)
-    ours = exact(C=C, fit_intercept=False).fit(X, y)
+    ours = exact(C=C, fit_intercept=False, smoothing=0).fit(X, y)
     assert hinge(ours, X, y, C) == pytest.approx(ours.objective_, rel=1e-10)
     assert ours.objective_ <= hinge(theirs, X, y, C) * (1 + 1e-9)
     assert ours.objective_ == pytest.approx(hinge(theirs, X, y, C), rel=1e-5)
@@ -424,28 +424,75 @@ def test_badly_scaled_features(C):
     assert model.relative_gap_ <= 1e-3
 
 
+@pytest.mark.parametrize("kind", ["array", "csr", "rbf", "joint", "streamed", "torch"])
+def test_max_hinge_of_three_classes_is_smoothed_unless_told_otherwise(iris, kind, tmp_path):
+    X, y = iris
+    options: dict[str, Any] = {"tol": 1e-6, "random_state": 0}
+    if kind == "csr":
+        X = sp.csr_array(X)
+    elif kind == "rbf":
+        options |= {"kernel": "rbf", "gamma": 0.3}
+    elif kind == "joint":
+        options["feature_map"] = lambda rows: np.einsum("ik,jl->ijkl", rows, np.eye(3)).reshape(
+            len(rows), 3, -1
+        )
+    elif kind == "streamed":
+        np.save(tmp_path / "X.npy", X)
+        X = np.load(tmp_path / "X.npy", mmap_mode="r")
+    elif kind == "torch":
+        X = pytest.importorskip("torch").asarray(X)
+    for loss in ("max-hinge", MaxHinge()):
+        chosen = MulticlassSVC(loss, **options).fit(X, y)
+        told = MulticlassSVC(loss, smoothing=0.5, **options).fit(X, y)
+        assert chosen.smoothing_ == told.smoothing_ == 0.5
+        assert chosen.smoothing == "auto"
+        assert chosen.objective_ == told.objective_
+        assert certify(chosen, X, y).holds
+
+
+def test_other_losses_and_two_classes_are_as_published(iris):
+    X, y = iris
+    for options in ({"loss": "usunier", "k": 2}, {"loss": TopK(2)}):
+        model = exact(**options).fit(X, y)
+        assert model.smoothing_ == 0
+        assert model.objective_ == exact(**options, smoothing=0).fit(X, y).objective_
+    assert exact().fit(X[:100], y[:100]).smoothing_ == 0
+    with pytest.raises(ValueError, match="smoothing must be a number >= 0 or 'auto', got 'much'"):
+        MulticlassSVC(smoothing="much").fit(X, y)
+
+
+def test_classes_that_overlap_are_told_apart_by_default():
+    """No class is ever as likely as all others together: W = 0 is best without smoothing."""
+    rng = np.random.default_rng(0)
+    y = np.arange(2000) % 8
+    X = 0.5 * rng.standard_normal((8, 4))[y] + rng.standard_normal((2000, 4))
+    with pytest.warns(UserWarning, match="answers the same for all examples"):
+        MulticlassSVC(smoothing=0, random_state=0).fit(X, y)
+    assert len(set(MulticlassSVC(random_state=0).fit(X, y).predict(X))) == 8
+
+
 def test_duplicated_examples_with_different_labels():
     X = np.repeat(np.eye(3), 4, axis=0)
     y = np.tile([0, 1, 2, 3], 3)
     with pytest.warns(UserWarning, match="answers the same for all examples"):
-        model = exact(fit_intercept=False).fit(X, y)
+        model = exact(fit_intercept=False, smoothing=0).fit(X, y)
     # all labels are alike: W = 0 is optimal and every example loses 1
     assert model.objective_ == pytest.approx(12.0, rel=1e-9)
     assert np.allclose(model.coef_, 0, atol=1e-4)
 
 
 @pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.parametrize("m", [2, 5])
-def test_a_solved_model_that_is_constant_says_so(m, sparse):
+@pytest.mark.parametrize(("m", "smoothing"), [(2, "auto"), (5, "auto"), (5, 0)])
+def test_a_solved_model_that_is_constant_says_so(m, smoothing, sparse):
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((300, 4)), np.arange(300) % m
     X[:, 0] += y == 1
     y[:200] = 0  # the answer, if C is small
     data = sp.csr_array(X) if sparse else X
     with pytest.warns(UserWarning, match="MulticlassSVC is solved, and answers the same") as seen:
-        model = MulticlassSVC(C=1e-6).fit(data, y)
+        model = MulticlassSVC(C=1e-6, smoothing=smoothing).fit(data, y)
     assert len(set(model.predict(X))) == 1
-    assert ("smoothing=0.5" in str(seen[0].message)) == (m > 2)
+    assert ("smoothing=0.5" in str(seen[0].message)) == (smoothing == 0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         MulticlassSVC(C=1.0).fit(X, X[:, 0] > 1)  # few are on the other side
@@ -628,7 +675,8 @@ def test_interrupt_keeps_the_model(solver, presses, monkeypatch):
 
     monkeypatch.setattr(kind, "move", pressed)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    model = MulticlassSVC(solver=solver, C=1000.0, tol=1e-14, random_state=0).fit(X, y)
+    model = MulticlassSVC(solver=solver, smoothing=0, C=1000.0, tol=1e-14, random_state=0)
+    model.fit(X, y)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     assert model.status_ is Status.INTERRUPTED
     assert model.n_iter_ == 5 - presses
@@ -638,7 +686,7 @@ def test_interrupt_keeps_the_model(solver, presses, monkeypatch):
 @pytest.mark.posix
 def test_interrupt_by_a_timer():
     X, y = load_digits(return_X_y=True)
-    model = MulticlassSVC(solver="fw", C=1000.0, tol=1e-14, max_iter=3, time_limit=60)
+    model = MulticlassSVC(solver="fw", smoothing=0, C=1000.0, tol=1e-14, max_iter=3, time_limit=60)
     with pytest.warns(ConvergenceWarning):
         model.fit(X, y)  # compiles
     previous = signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))

@@ -391,11 +391,15 @@ def many_classes(n=4800, m=1200, d=6):
     return rng.standard_normal((m, d))[y] + 0.1 * rng.standard_normal((n, d)), y
 
 
-@pytest.mark.parametrize(("solver", "max_iter"), [("fw", 3), ("block", 4)])
+@pytest.mark.parametrize(
+    ("solver", "max_iter", "smoothing"), [("fw", 3, 0), ("block", 4, 0), ("block", 4, "auto")]
+)
 @pytest.mark.parametrize("loss", ["max-hinge", "top-k"])
-def test_many_classes_without_a_matrix_of_examples_by_classes(solver, max_iter, loss):
+def test_many_classes_without_a_matrix_of_examples_by_classes(solver, max_iter, smoothing, loss):
     X, y = many_classes()
-    model = MulticlassSVC(loss=loss, solver=solver, max_iter=max_iter, random_state=0)
+    model = MulticlassSVC(
+        loss=loss, smoothing=smoothing, solver=solver, max_iter=max_iter, random_state=0
+    )
     model.fit(X[:8], y[:8])  # compiles
     tracemalloc.start()
     try:
@@ -409,6 +413,8 @@ def test_many_classes_without_a_matrix_of_examples_by_classes(solver, max_iter, 
     z = scores - scores[np.arange(y.size), y][:, None] + (np.arange(1200) != y[:, None])
     largest = -np.sort(-z, axis=1)
     value = largest[:, 0] if loss == "max-hinge" else np.maximum(largest[:, :5].mean(axis=1), 0)
+    if model.smoothing_:
+        value = MaxHinge().envelope(scores, y, 0.5)
     P = 0.5 * (W**2).sum() + value.sum()
     assert model.objective_ == pytest.approx(P, rel=1e-9)
     assert 0 <= model.bound_ <= model.objective_

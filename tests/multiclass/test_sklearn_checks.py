@@ -6,12 +6,13 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from cornerstep import MulticlassSVC
 
-# The checks compare models to 1e-7, which takes a gap to match; and gamma="scale" would change with
-# the repeated rows that stand for weights.
+# The checks compare models to 1e-7, which takes a gap to match (its square for smooth losses);
+# and gamma="scale" would change with the repeated rows that stand for weights.
 ESTIMATORS = [
-    MulticlassSVC(tol=1e-10),
+    MulticlassSVC(tol=0),
+    MulticlassSVC(smoothing=0, tol=1e-10),
     MulticlassSVC(loss="usunier", k=1, tol=1e-10),
-    MulticlassSVC(kernel="rbf", gamma=1.0, tol=1e-10),
+    MulticlassSVC(kernel="rbf", gamma=1.0, smoothing=0, tol=1e-10),
     MulticlassSVC(solver="fw", tol=0.05),
 ]
 

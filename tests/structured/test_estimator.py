@@ -1,5 +1,8 @@
 """StructuredSVC: certificates, solvers, options."""
 
+import os
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -80,7 +83,7 @@ def test_multiclass_model_agrees_with_multiclass_svc():
     X, y = rows(n=60)
     labels = np.array(["b", "a", "c"])[y]
     C = 2.0
-    exact = MulticlassSVC(C=C, tol=1e-8).fit(X, labels)
+    exact = MulticlassSVC(C=C, smoothing=0, tol=1e-8).fit(X, labels)
     ours = StructuredSVC(
         MulticlassModel(), C=C, solver="bcfw-pairwise", averaging=False, atol=1e-6, max_iter=5000,
         random_state=0,
@@ -647,8 +650,8 @@ def test_interrupt_keeps_the_model():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"C": 0}, "C must be a positive number, got 0"),
-        ({"lam": -1.0}, "lam must be a positive number, got -1.0"),
+        ({"C": 0}, "C must be a positive number or None, got 0"),
+        ({"lam": -1.0}, "lam must be a positive number or 'auto', got -1.0"),
         ({"solver": "magic"}, "solver must be one of bcfw"),
         ({"sampling": "some"}, "sampling must be one of permuted"),
         ({"geometry": "flat"}, "geometry must be one of entropic"),
@@ -696,3 +699,29 @@ def test_blocks_solve_what_the_optimiser_solves_on_a_product_of_simplices():
         model, lam=lam, solver="bcfw", averaging=False, atol=1e-4, max_iter=5000, random_state=0
     ).fit(X, Y)
     assert clf.bound_ == pytest.approx(-result.value, abs=2e-4)
+
+
+WARM = """
+import numpy as np
+from cornerstep import StructuredSVC
+from cornerstep.structured import ChainModel
+
+rng = np.random.default_rng(0)
+Y = [rng.integers(0, 4, 6) for _ in range(5)]
+X = [rng.standard_normal((6, 3)) for _ in Y]
+clf = StructuredSVC(
+    ChainModel(), C=100, solver="bcfw-pairwise", atol=1e-6, max_iter=40, warm_start=True,
+    random_state=0,
+)
+for C in (100, 150):
+    clf.set_params(C=C).fit(X, Y)
+"""
+
+
+def test_a_warm_start_has_room_for_the_planes_of_the_fit_before():
+    """Without the compiler, which does not look whether a place is inside an array."""
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONWARNINGS": "ignore"}
+    done = subprocess.run(
+        [sys.executable, "-c", WARM], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]

@@ -207,7 +207,7 @@ def test_ctrl_c_does_not_wait_for_another_look(solver, monkeypatch):
     monkeypatch.setattr(Slow, "press_at", 5 * n // 2)
     previous = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        clf = StructuredSVC(Slow(), solver=solver, atol=1e-12, random_state=0).fit(X, Y)
+        clf = StructuredSVC(Slow(), C=1.0, solver=solver, atol=1e-12, random_state=0).fit(X, Y)
     finally:
         signal.signal(signal.SIGINT, previous)
     assert clf.status_ is Status.INTERRUPTED

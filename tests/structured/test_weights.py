@@ -11,7 +11,7 @@ from cornerstep.structured.models.base import items
 from cornerstep.structured.problem import ModelExamples
 from cornerstep.structured.solvers.chains import ChainExamples
 from cornerstep.structured.solvers.planes import RULES
-from support.structured_problems import PROBLEMS, chains, primal
+from support.structured_problems import PROBLEMS, chains, matchings, primal, rows
 
 SOLVERS = (*RULES, "fw", "subgradient", "extragradient")
 SOFT = ("chain", "independent", "multiclass", "matching")
@@ -225,6 +225,34 @@ def test_bad_weights_are_one_clear_error(weights):
     for ask in (StructuredSVC(ChainModel()).fit, lambda *data: certify(clf, *data)):
         with pytest.raises(ValueError, match="sample_weight must be 12 finite numbers >= 0"):
             ask(X, Y, weights)
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_the_chosen_lambda_knows_weights(name):
+    model, X, Y = PROBLEMS[name]
+    counts = counts_of(Y)
+    one = StructuredSVC(model, random_state=0).fit(X, Y, counts)
+    many = StructuredSVC(model, random_state=0).fit(*repeated(X, Y, counts))
+    assert one.lam_ == pytest.approx(many.lam_, rel=1e-12)
+    assert one.chosen() == {"lam": one.lam_}
+    assert certify(one, X, Y, counts).holds
+    one.lam_ *= 1.01
+    assert any("lam_ is" in problem for problem in certify(one, X, Y, counts).problems)
+
+
+@pytest.mark.parametrize(
+    ("model", "make"),
+    [(MulticlassModel(fit_intercept=False), rows), (MatchingModel(), matchings)],
+    ids=["multiclass", "matching"],
+)
+def test_the_chosen_lambda_knows_no_units(model, make):
+    """Features times 10: weights a tenth as large, and the same objective."""
+    X, Y = make()
+    options: dict[str, Any] = {"atol": 1e-4, "random_state": 0}
+    one = StructuredSVC(model, **options).fit(X, Y)
+    other = StructuredSVC(model, **options).fit([10 * x for x in X], Y)
+    assert other.lam_ == pytest.approx(100 * one.lam_, rel=1e-9)
+    assert other.objective_ == pytest.approx(one.objective_, abs=2e-4)
 
 
 @pytest.mark.parametrize("C", [1e308, 1e-320])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ from cornerstep.boosting.training import (
 from cornerstep.core.threads import n_workers
 from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.data.rows import is_dask
+from cornerstep.learning.callbacks import Watchable, iteration_callback, watched
 from cornerstep.learning.certificates import Certificate
 from cornerstep.learning.claims import Recomputed
 from cornerstep.learning.estimator import CertifiedEstimator, Importances
@@ -44,8 +46,10 @@ from cornerstep.optimiser.loop import Callback, Stopping, deferred_interrupt
 from cornerstep.optimiser.result import Status
 
 
-class SoftMarginBoostingClassifier(TrainedEnsemble, ClassifierMixin, CertifiedEstimator):
-    """``max over w in the simplex of min over d in P_nu of sum_ij d_i y_i h_j(x_i) w_j``, proven.
+class SoftMarginBoostingClassifier(TrainedEnsemble, Watchable, ClassifierMixin, CertifiedEstimator):
+    r"""An ensemble of small trees whose worst margins are as large as can be, with a certificate.
+
+    .. math:: \max_{w} \min_{d \in P_\nu} \sum_{ij} d_i\, y_i\, h_j(x_i)\, w_j
 
     The objective is the *soft margin* of the ensemble ``sum_j w_j h_j``: the mean margin of the nu
     examples with the smallest ones (P_nu: distributions with ``d_i <= 1/nu``).  After ``fit`` the
@@ -260,12 +264,15 @@ class SoftMarginBoostingClassifier(TrainedEnsemble, ClassifierMixin, CertifiedEs
         self
         """
         self.check_parameters()
-        with whole_fit(self), deferred_interrupt() as pressed:
-            self._fit(X, y, sample_weight, Clock.started(self.time_limit, pressed))
+        watched(self, X, y, partial(self._timed_fit, X, y, sample_weight))
         self.warn_if_short()
         self._warn_if_single()
         raise_if_interrupted(self)
         return self
+
+    def _timed_fit(self, X: Any, y: Any, sample_weight: Any) -> None:
+        with deferred_interrupt() as pressed:
+            self._fit(X, y, sample_weight, Clock.started(self.time_limit, pressed))
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, clock: Clock) -> None:
         earlier = (self.classes_, self.n_features_in_) if hasattr(self, "_machines") else None
@@ -438,7 +445,7 @@ class SoftMarginBoostingClassifier(TrainedEnsemble, ClassifierMixin, CertifiedEs
         settings = Settings(
             solver=self.solver,
             stopping=Stopping(float(self.atol), float(self.tol), rounds),
-            callback=self.callback,
+            callback=iteration_callback(self),
             verbose=self.verbose,
             title=title,
             clock=clock,

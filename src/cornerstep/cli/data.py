@@ -39,6 +39,7 @@ from cornerstep.data.csv_table import (
     as_words,
     matrix,
 )
+from cornerstep.data.parquet_rows import columns_of
 from cornerstep.data.rows import ChosenRows, Rows, open_rows, whole_numbers
 
 FORMATS = {
@@ -323,7 +324,7 @@ def stream(
         if kind == "csv":
             asked = _Asked(target if needs_labels else None, None, drop or [], features, words)
             return _read_csv(path, asked, layout, needs_labels, keep=False)
-        if kind == "parquet" and not needs_labels and target not in _columns(path):
+        if kind == "parquet" and not needs_labels and target not in columns_of(path):
             target = None
         rows = _opened(path, kind, target, drop or [], features, n_features)
         if not needs_labels:
@@ -347,19 +348,12 @@ def _opened(
 ) -> Rows:
     if kind != "parquet":
         return open_rows(path, n_features=n_features)
-    rows = open_rows(path, target=target, features=features)
     if drop:
-        features = [name for name in rows.feature_names or [] if name not in drop]
-        rows = open_rows(path, target=target, features=features)
-    rows.feature_names = features or rows.feature_names
+        features = [name for name in columns_of(path) if name not in (*drop, target)]
+    rows = open_rows(path, target=target, features=features)
+    if features and len(features) == rows.shape[1]:  # else a column has lists of them
+        rows.feature_names = features
     return rows
-
-
-def _columns(path: Path) -> list[str]:
-    """Names of the columns of a Parquet file, or of the first in a folder."""
-    from cornerstep.data.parquet_rows import ParquetRows
-
-    return ParquetRows(path).columns
 
 
 def _require(fits: Callable[[Any], Any], what: str, data: Dataset) -> None:

@@ -14,7 +14,7 @@ from cornerstep.cli import models, tables
 from cornerstep.cli.options import Data, Header, Json, ModelFile, Sep, Stream, layout_of
 from cornerstep.cli.screen import UNPROVEN, UserError, facts, put_json
 from cornerstep.cli.using import Target
-from cornerstep.learning.certificates import certificate, percent
+from cornerstep.learning.certificates import certificate
 
 
 def inspect(model: ModelFile, json: Json = False) -> None:
@@ -29,6 +29,7 @@ def inspect(model: ModelFile, json: Json = False) -> None:
         kept = ("format_version", "library_version", "estimator", "certificate", "notes")
         shown = {key: manifest[key] for key in kept}
         shown["parameters"] = {key: _plain(v) for key, v in manifest["parameters"].items()}
+        shown["chosen"] = estimator.chosen()
         shown |= {name.replace(" ", "_"): size, "bytes": model.stat().st_size}
         shown["prepared"] = [type(step).__name__ for _, step in prepare.steps] if prepare else []
         shown["features"] = _names(estimator, prepare, notes)
@@ -44,7 +45,8 @@ def inspect(model: ModelFile, json: Json = False) -> None:
         "estimator": manifest["estimator"],
         "written by": f"cornerstep {manifest['library_version']}, "
         f"format {manifest['format_version']}",
-        "parameters": ", ".join(f"{key}={value!r}" for key, value in changed.items()) or "defaults",
+        "parameters": _assigned(changed) or "defaults",
+        **({"chosen": _assigned(estimator.chosen())} if estimator.chosen() else {}),
         **_columns(prepare, notes),
         "features": f"{getattr(estimator, 'n_features_in_', 'any')}"
         + _listed(_names(estimator, prepare, notes)),
@@ -60,6 +62,10 @@ def inspect(model: ModelFile, json: Json = False) -> None:
         f"{model.stat().st_size:,} bytes, {len(manifest['arrays'])} arrays, checksums right"
     )
     facts(str(model), rows)
+
+
+def _assigned(values: dict[str, Any]) -> str:
+    return ", ".join(f"{key}={value!r}" for key, value in values.items())
 
 
 def _names(estimator: Any, prepare: Any, notes: dict[str, Any]) -> list[str]:
@@ -155,8 +161,8 @@ def certify(
         claimed = check.claimed
         rows: dict[str, Any] = {
             "certificate": "holds" if check.holds else "DOES NOT HOLD",
-            "claimed gap": f"{claimed.gap:.6g}  ({percent(claimed.relative_gap, 3)})",
-            "recomputed gap": f"{check.gap:.6g}  ({percent(check.relative_gap, 3)})",
+            "claimed gap": claimed.in_words(claimed.gap, claimed.relative_gap, 6),
+            "recomputed gap": claimed.in_words(check.gap, check.relative_gap, 6),
             "bound by": check.how,
         }
         rows |= {f"problem {k}": text for k, text in enumerate(check.problems[:5], start=1)}

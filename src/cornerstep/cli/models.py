@@ -13,7 +13,7 @@ import cornerstep
 from cornerstep.cli import tables
 from cornerstep.cli.data import Dataset, Layout, format_of, is_large, read, stream
 from cornerstep.cli.screen import UserError
-from cornerstep.learning.certificates import Certificate, percent
+from cornerstep.learning.certificates import Certificate
 from cornerstep.learning.pipelines import is_pipeline
 
 MODELS = {
@@ -191,7 +191,7 @@ def summary(proof: Certificate) -> dict[str, Any]:
         "status": f"{proof.status}: {proof.status.message}",
         f"{name}{worst}": f"{proof.value:.8g}",
         f"bound{worst}": f"{proof.bound:.8g}",
-        "gap": f"{proof.gap:.3g}  ({percent(proof.relative_gap)} of the {name})",
+        "gap": proof.shown_gap,
         "asked": proof.target,
         "iterations": f"{proof.n_iter:,}",
         "seconds": f"{proof.seconds:.2f}",

@@ -59,6 +59,7 @@ Loss = Annotated[str | None, typer.Option(help="multiclass: max-hinge, top-k, us
 TopLoss = Annotated[int | None, typer.Option("-k", help="k of the losses top-k and usunier.")]
 Constant = Annotated[float | None, typer.Option("-C", help="Weight of the losses.")]
 Nu = Annotated[float | None, typer.Option(help="kernel, boost: share of the hard examples.")]
+Smoothing = Annotated[str | None, typer.Option(help="multiclass: of the loss, a number or auto.")]
 Kernel = Annotated[str | None, typer.Option(help="multiclass, kernel: linear, rbf, poly, ...")]
 Gamma = Annotated[str | None, typer.Option(help="Width of the kernel: scale, auto or a number.")]
 Solver = Annotated[str | None, typer.Option(help="The solver.")]
@@ -91,6 +92,7 @@ def fit(
     scale: Scale = None,
     loss: Loss = None,
     k: TopLoss = None,
+    smoothing: Smoothing = None,
     C: Constant = None,
     nu: Nu = None,
     kernel: Kernel = None,
@@ -116,9 +118,9 @@ def fit(
     Ctrl-C stops training and keeps the best model so far.
     """
     options = {
-        "loss": loss, "k": k, "C": C, "nu": nu, "kernel": kernel, "gamma": _number(gamma),
-        "solver": solver, "tol": tol, "atol": atol, "max_iter": max_iter,
-        "time_limit": time_limit,
+        "loss": loss, "k": k, "smoothing": _number(smoothing), "C": C, "nu": nu, "kernel": kernel,
+        "gamma": _number(gamma), "solver": solver, "tol": tol, "atol": atol,
+        "max_iter": max_iter, "time_limit": time_limit,
     }  # fmt: skip
     estimator = models.make(model, options, set_ or [])
     inputs = (data, Path(target)) if target else (data,)
@@ -189,6 +191,7 @@ def path(
     scale: Scale = None,
     loss: Loss = None,
     k: TopLoss = None,
+    smoothing: Smoothing = None,
     kernel: Kernel = None,
     gamma: Gamma = None,
     tol: Tol = None,
@@ -205,8 +208,9 @@ def path(
     Example: cornerstep path digits.csv --target digit --Cs 0.01,0.1,1,10 --holdout 0.2
     """
     options = {
-        "loss": loss, "k": k, "kernel": kernel, "gamma": _number(gamma), "tol": tol,
-        "atol": atol, "max_iter": max_iter, "time_limit": time_limit,
+        "loss": loss, "k": k, "smoothing": _number(smoothing), "kernel": kernel,
+        "gamma": _number(gamma), "tol": tol, "atol": atol, "max_iter": max_iter,
+        "time_limit": time_limit,
     }  # fmt: skip
     estimator = models.make(model, options, set_ or [])
     if "C" not in estimator.get_params(deep=False):
@@ -234,8 +238,9 @@ def path(
         proof = certificate(fitted)
         errors = _errors(fitted, train, test, 1)
         rows.append({
-            "C": float(C), "objective": proof.value, "relative gap": proof.relative_gap,
-            "status": str(proof.status), "iterations": proof.n_iter, "seconds": proof.seconds,
+            "C": float(C), "objective": proof.value, "gap": proof.gap,
+            "relative gap": proof.relative_gap, "status": str(proof.status),
+            "iterations": proof.n_iter, "seconds": proof.seconds,
             "training error": errors["training"][0],
             "held-out error": errors["held-out"][0] if test is not None else None,
         })  # fmt: skip

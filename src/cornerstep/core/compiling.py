@@ -1,8 +1,12 @@
 """How kernels are compiled: what is left out costs neither time nor speed.
 
 Divisions by zero follow IEEE 754 as in NumPy, not as in Python.  No kernel is called from C, and
-those that only kernels call (``_inner``) have no way in from Python either.  A large one with a
-single caller (``njit_inline``) is compiled as a part of it, not twice.
+those that only kernels call (``_inner``) have no way in from Python either; of these, small ones in
+hot loops (``_small``) become a part of each caller's machine code, which takes longer to compile.
+A large one with a single caller (``njit_inline``) is compiled as a part of it, not twice.
+
+A first fit waits for the compiler: some 5 ms for each operation in the source, 30 ms for each
+function, and as much again for each function of NumPy's that is called inside.
 
 A view of an array (a row, a slice, a name for a part of a tuple) counts as a reference to it, by an
 atomic increment and an atomic decrement: a block step on short rows spends most of its time so.
@@ -53,6 +57,7 @@ def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
 
 njit_alloc = partial(njit, error_model="numpy", no_cfunc_wrapper=True)
 njit_alloc_inner = partial(njit_alloc, no_cpython_wrapper=True)
-njit_inline = partial(njit_alloc_inner, inline="always")
 njit_noalloc = partial(njit_alloc, **_UNCOUNTED)
-njit_noalloc_inner = partial(njit_noalloc, no_cpython_wrapper=True, forceinline=True)
+njit_noalloc_inner = partial(njit_noalloc, no_cpython_wrapper=True)
+njit_noalloc_small = partial(njit_noalloc_inner, forceinline=True)
+njit_inline = partial(njit_noalloc_inner, inline="always")

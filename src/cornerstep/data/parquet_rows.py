@@ -27,16 +27,12 @@ class ParquetRows(streaming.Rows):
     def __init__(
         self, path: Path, target: str | None = None, features: list[str] | None = None
     ) -> None:
-        parquet = _parquet()
-        files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
-        if not files:
-            raise ValueError(f"path must have Parquet files in it, got the folder {path}")
+        files = _paths(path)
         self._remember(*files)
         self._target = target
         self._names_of_files = [str(file) for file in files]
-        self._files = [_opened(parquet, file) for file in files]
+        self._files = [_opened(file) for file in files]
         schema = self._files[0].schema_arrow
-        self.columns: list[str] = list(schema.names)
         names = features or [name for name in schema.names if name != target]
         if not names:
             raise ValueError(f"{path} has no columns but the target {target!r}")
@@ -147,7 +143,20 @@ def _is_list(kind: Any) -> bool:
     return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
 
 
-def _opened(parquet: Any, file: Path) -> Any:
+def columns_of(path: Path) -> list[str]:
+    """Names of the columns of a Parquet file, or of the first in a folder."""
+    return list(_opened(_paths(path)[0]).schema_arrow.names)
+
+
+def _paths(path: Path) -> list[Path]:
+    files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
+    if not files:
+        raise ValueError(f"path must have Parquet files in it, got the folder {path}")
+    return files
+
+
+def _opened(file: Path) -> Any:
+    parquet = _parquet()
     if not file.is_file():
         raise ValueError(f"path must be a file or a folder of files, {file} is none")
     try:

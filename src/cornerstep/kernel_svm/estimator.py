@@ -28,11 +28,12 @@ from cornerstep.kernel_svm.pairs import (
 )
 from cornerstep.kernel_svm.parameters import check_parameters
 from cornerstep.kernel_svm.training import Settings, TrainedPair, train_pairs
+from cornerstep.learning.callbacks import Watchable, iteration_callback, watched
 from cornerstep.learning.certificates import Certificate
 from cornerstep.learning.claims import Recomputed
 from cornerstep.learning.display import MarginsDisplay
 from cornerstep.learning.estimator import CertifiedEstimator, SupportExamples
-from cornerstep.learning.fitting import raise_if_interrupted, whole_fit
+from cornerstep.learning.fitting import raise_if_interrupted
 from cornerstep.learning.kernel_blocks import centre, centred
 from cornerstep.learning.kernel_functions import Kernel, gamma_value
 from cornerstep.learning.specs import Schema
@@ -43,11 +44,13 @@ _TOTAL = 1 + 1e-12  # K may exceed the weight of a class by rounding
 _SCORED = 2**22  # kernel values held at a time in prediction
 
 
-class ReducedHullSVC(MarginsDisplay, ClassifierMixin, CertifiedEstimator):
-    """``min 1/2 |A u - B v|²`` over reduced convex hulls u, v in P_K, with a certificate.
+class ReducedHullSVC(MarginsDisplay, Watchable, ClassifierMixin, CertifiedEstimator):
+    r"""A kernel SVM of two classes (several: one against one), by nu, K or C, with a certificate.
 
-    ``P_K = {0 <= u <= 1, sum u = K}``: the nearest points of the two classes' reduced hulls, each
-    example weighing at most 1/K.  It is the nu-SVM with ``nu = 2K/n`` and the C-SVM at ``C = C_``.
+    .. math:: \min \tfrac12 \|A u - B v\|^2, \quad u, v \in P_K = \{0 \le u \le 1, \sum_i u_i = K\}
+
+    The machine separates the nearest points of the two classes' reduced convex hulls, in which an
+    example weighs at most 1/K.  It is the nu-SVM with ``nu = 2K/n`` and the C-SVM at ``C = C_``.
     After ``fit`` the minimum is known to lie between ``objective_ - gap_`` and ``objective_``.
 
     Parameters
@@ -243,8 +246,7 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, CertifiedEstimator):
         -------
         self
         """
-        with whole_fit(self):
-            trained = self._fit(X, y, sample_weight)
+        trained = watched(self, X, y, partial(self._fit, X, y, sample_weight))
         self.warn_if_short()
         self.warn_if_constant(
             all(pair.is_constant for pair in trained),
@@ -342,7 +344,7 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, CertifiedEstimator):
                 solver=self.solver,
                 stopping=stopping,
                 rng=np.random.default_rng(rng.randint(np.iinfo(np.int32).max)),
-                callback=self.callback,
+                callback=iteration_callback(self),
                 verbose=self.verbose,
                 title=f"ReducedHullSVC, {self.solver}",
                 start=None if starts is None else starts[k],
@@ -356,8 +358,8 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, CertifiedEstimator):
 
     def _jobs(self, pairs: int) -> int:
         """Pairs to train at a time: one where somebody watches."""
-        watched = self.callback is not None or self.verbose
-        return 1 if watched else min(n_workers(self.n_jobs), pairs)
+        is_watched = iteration_callback(self) is not None or self.verbose
+        return 1 if is_watched else min(n_workers(self.n_jobs), pairs)
 
     def _read_off(self, X: Any, labels: IntArray, trained: list[TrainedPair]) -> None:
         n, m = labels.size, self.classes_.size

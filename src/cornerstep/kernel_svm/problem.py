@@ -289,15 +289,18 @@ class ReducedHullProblem:
         """The classifier of b, scaled to +-1 on its margins; ``gradient`` is h there.
 
         Reduced hulls: ``C = 2 / (t_+ - t_-)`` with the thresholds of the classes.  Where b does not
-        keep the classes apart (yet), the range of h takes the place of ``t_+ - t_-``.
+        keep the classes apart (yet), by more than h is rounded, the range of h takes the place of
+        ``t_+ - t_-``, and where h has none, the sum of the weights.
         """
         thresholds = self.thresholds(gradient)
         squared_norm = max(float(beta @ (gradient - self.linear)), 0.0)
         total = float(np.abs(beta).sum())
         if self.C is None:
             width = thresholds[0] - thresholds[1]
-            if not width > _NARROW:
-                width = max(float(np.ptp(gradient)), _NARROW)
+            least = least_width(total, float(np.abs(gradient).max()))
+            if not width > least:
+                spread = float(np.ptp(gradient))
+                width = spread if spread > least else total
             C, middle = 2.0 / width, 0.5 * (thresholds[0] + thresholds[1])
         else:
             C, middle = self.C, thresholds[0]
@@ -315,6 +318,14 @@ class ReducedHullProblem:
         """Whether all examples are on one side of the machine; ``gradient`` is h there."""
         scores = machine.C * (gradient - self.linear) + machine.intercept
         return bool((scores > 0).all() or (scores <= 0).all())
+
+
+def least_width(total: float, size: float) -> float:
+    """The distance between thresholds from which on it is more than rounding.
+
+    Of weights whose sum is ``total`` and of h up to ``size``: ``2 / width`` times either is finite.
+    """
+    return max(_NARROW * max(total, 1.0), UNIT * size)
 
 
 def _common(caps: FloatArray) -> float | FloatArray:

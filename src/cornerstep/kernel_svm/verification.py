@@ -24,7 +24,7 @@ from cornerstep.kernel_svm.pairs import (
     pose,
     sizes_given,
 )
-from cornerstep.kernel_svm.problem import ReducedHullProblem
+from cornerstep.kernel_svm.problem import ReducedHullProblem, least_width
 from cornerstep.learning.certificates import Certificate
 from cornerstep.learning.claims import Recomputed
 from cornerstep.learning.kernel_blocks import UNIT, centred
@@ -266,15 +266,10 @@ def _check_thresholds(
     if problem.C is not None:
         _expect(problems, f"C_{which}", claims.C, problem.C)
     else:
-        narrow, wide = ends[0][0] - ends[1][1], ends[0][1] - ends[1][0]
-        low, high = 2.0 / wide if wide > 0 else np.inf, 2.0 / narrow if narrow > 0 else np.inf
-        if narrow <= 0:  # perhaps not apart: the range of the gradient takes over, or 1
-            spread, off = float(np.ptp(gradient)), 2 * float(errors.max())
-            low = min(low, 2.0 / (spread + off))
-            if wide <= 0:
-                high = 2.0 / (spread - off) if spread > off else np.inf
-            low = low if spread > off else min(low, 2.0)
-        _expect(problems, f"C_{which}", claims.C, low, high)
+        widths = _possible_widths(
+            (ends[0][0] - ends[1][1], ends[0][1] - ends[1][0]), beta, gradient, errors
+        )
+        _expect(problems, f"C_{which}", claims.C, 2.0 / max(widths), 2.0 / min(widths))
     moved = 0.0
     if pair.middle is not None:
         used = np.flatnonzero(beta)
@@ -291,6 +286,22 @@ def _check_thresholds(
     middle = [sum(end[side] for end in ends) / len(ends) for side in (0, 1)]
     low, high = (-claims.C * middle[side] - moved for side in (1, 0))
     _expect(problems, f"intercept_{which}", claims.intercept, low - away, high + away)
+
+
+def _possible_widths(
+    apart: tuple[float, float], beta: FloatArray, gradient: FloatArray, errors: FloatArray
+) -> list[float]:
+    """What ``2 / C_`` may be: the distance between the thresholds, or what takes its place."""
+    off, total = float(errors.max()), float(np.abs(beta).sum())
+    spread, size = float(np.ptp(gradient)), float(np.abs(gradient).max())
+    least, most = (least_width(total, max(size + sign * off, 0.0)) for sign in (-1, 1))
+    out = [max(width, least) for width in apart if apart[1] > least]
+    if apart[0] <= most:
+        if spread + 2 * off > least:
+            out += [max(spread - 2 * off, least), spread + 2 * off]
+        if spread - 2 * off <= most:
+            out.append(total)
+    return out
 
 
 def _expect(

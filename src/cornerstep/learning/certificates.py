@@ -158,8 +158,11 @@ class Certificate:
     @property
     def shown_gap(self) -> str:
         """The largest gap, and the largest as a share if such was asked for."""
-        share = "" if self._is_absolute else f" ({percent(self.relative_gap)})"
-        return f"{self.gap:.3g}{share}"
+        return self.in_words(self.gap, self.relative_gap)
+
+    def in_words(self, gap: float, share: float, digits: int = 3) -> str:
+        """A gap as the certificate would show it: without its share if it was asked for as such."""
+        return f"{gap:.{digits}g}" + ("" if self._is_absolute else f" ({percent(share)})")
 
     @property
     def sentence(self) -> str:

@@ -104,6 +104,14 @@ class CertifiedEstimator(CertifiedDisplay, BaseEstimator):
     def check_parameters(self) -> None:
         """Complain about the first parameter that is not what it may be."""
 
+    def chosen(self) -> dict[str, Any]:
+        """What each parameter that is left to the data, 'auto', has become."""
+        return {
+            name: getattr(self, f"{name}_")
+            for name, value in self.get_params(deep=False).items()
+            if isinstance(value, str) and value == "auto" and hasattr(self, f"{name}_")
+        }
+
     def machine_names(self) -> tuple[str, ...]:
         """What the machines of a model decide: '' if there is one."""
         return ("",)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -105,7 +106,7 @@ class Kernel:
                 warnings.warn(
                     "kernel='sigmoid' is not positive semidefinite on the training examples: "
                     f"{lack:.3g} is added to the diagonal of its matrix (kernel_shift_)",
-                    stacklevel=5,
+                    stacklevel=_outside(),
                 )
                 return matrix + lack * np.eye(n), lack
             raise ValueError(
@@ -121,6 +122,14 @@ class Kernel:
         if self.name == "poly":
             return isinstance(self.degree, Integral) and self.degree >= 0 and self.coef0 >= 0
         return self.name in ("rbf", "linear")
+
+
+def _outside() -> int:
+    """The level of the caller who is not this library: whom a warning is for."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals["__name__"].startswith("cornerstep."):
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 def gamma_value(gamma: Any, X: Any) -> float:

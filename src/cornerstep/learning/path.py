@@ -90,8 +90,8 @@ def regularization_path(
     missing = {"C", "warm_start"} - set(estimator.get_params())
     if missing:
         raise TypeError(f"estimator must have {' and '.join(sorted(missing))}, got {estimator!r}")
-    if getattr(estimator, "lam", None) is not None:
-        raise ValueError(f"estimator must have lam=None, as lam would replace C, got {estimator!r}")
+    if getattr(estimator, "lam", "auto") != "auto":
+        raise ValueError(f"estimator must have lam='auto': lam would replace C, got {estimator!r}")
     given = np.asarray(Cs)
     if given.ndim != 1 or given.size == 0 or given.dtype.kind not in "iuf" or not (given > 0).all():
         raise ValueError(f"Cs must be a sequence of positive numbers, got {Cs!r}")

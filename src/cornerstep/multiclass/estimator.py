@@ -23,11 +23,12 @@ from cornerstep.data.arrays import (
     to_numpy,
 )
 from cornerstep.data.rows import HeldRows, Rows, as_rows, is_dask
+from cornerstep.learning.callbacks import Watchable, iteration_callback, watched
 from cornerstep.learning.certificates import Certificate
 from cornerstep.learning.claims import Recomputed
 from cornerstep.learning.display import MarginsDisplay
 from cornerstep.learning.estimator import CertifiedEstimator, SupportExamples, Weights
-from cornerstep.learning.fitting import raise_if_interrupted, whole_fit
+from cornerstep.learning.fitting import raise_if_interrupted
 from cornerstep.learning.kernel_functions import Kernel, gamma_value
 from cornerstep.learning.specs import Schema
 from cornerstep.learning.targets import classes_and_labels, example_weights
@@ -37,6 +38,7 @@ from cornerstep.multiclass.parameters import (
     check_parameters,
     given_loss,
     is_own,
+    smoothing_of,
 )
 from cornerstep.multiclass.prediction import MulticlassScores, joint_features
 from cornerstep.multiclass.problem import MulticlassProblem
@@ -47,11 +49,15 @@ from cornerstep.optimiser.loop import Callback, Stopping
 _TRIED = 1000  # training examples that tell whether a model is constant
 
 
-class MulticlassSVC(MulticlassScores, MarginsDisplay, ClassifierMixin, CertifiedEstimator):
-    """``min over W of  1/2 |W|² + C sum_i weight_i Phi(W'x_i; y_i)``, with a certificate.
+class MulticlassSVC(
+    MulticlassScores, MarginsDisplay, Watchable, ClassifierMixin, CertifiedEstimator
+):
+    r"""A linear or kernel SVM of all classes at once, for one guess or several, with a certificate.
 
-    Phi is a max-dot-over-simplex loss (see :mod:`cornerstep.multiclass.losses`).  After ``fit`` the
-    optimum of the objective is known to lie between ``bound_`` and ``objective_``.
+    .. math:: \min_W \tfrac12 \|W\|^2 + C \sum_i c_i\, \Phi(W^\top x_i; y_i)
+
+    :math:`\Phi` is a loss of :mod:`cornerstep.losses`, c_i the weight of an example.  After ``fit``
+    the optimum of the objective is known to lie between ``bound_`` and ``objective_``.
 
     Parameters
     ----------
@@ -67,9 +73,10 @@ class MulticlassSVC(MulticlassScores, MarginsDisplay, ClassifierMixin, Certified
         For 'cost-sensitive': a row per class (in the order of ``classes_``) or per example.
     C : float, default=1
         Weight of the losses.
-    smoothing : float, default=0
-        mu > 0 replaces Phi by its Moreau envelope Phi_mu.  For classes that overlap so much that
-        none is ever as likely as all others together take 0.5: without, W = 0 is the optimum.
+    smoothing : float or 'auto', default='auto'
+        mu > 0 replaces Phi by its Moreau envelope Phi_mu.  'auto' is 0.5 for 'max-hinge' with three
+        classes or more, whose optimum without is W = 0 where no class is ever as likely as all
+        others together; else 0.  0 gives the published losses.
     kernel : str or callable, default='linear'
         'linear', 'rbf', 'poly', 'sigmoid', 'precomputed' or a function: one joint machine for all
         classes.  Those that need not be positive semidefinite are checked on the training examples.
@@ -140,6 +147,8 @@ class MulticlassSVC(MulticlassScores, MarginsDisplay, ClassifierMixin, Certified
     kernel_shift_ : float
         What was added to the diagonal of the kernel matrix of the training examples: not 0 where
         the kernel 'sigmoid' is not positive semidefinite.  Other kernels than 'linear' only.
+    smoothing_ : float
+        mu, as 'auto' chose it or as given.
     machines_ : list of MachineProof
         What is proven, a single one: objective, bound, gap, status, iterations, trace.
     objective_, bound_, gap_ : float
@@ -159,7 +168,7 @@ class MulticlassSVC(MulticlassScores, MarginsDisplay, ClassifierMixin, Certified
     >>> X, y = load_iris(return_X_y=True)
     >>> clf = MulticlassSVC(random_state=0).fit(X, y)
     >>> clf.status_.value, clf.relative_gap_ <= 1e-3, round(clf.objective_, 1)
-    ('solved', True, 20.0)
+    ('solved', True, 10.5)
     """
 
     _state: tuple[Any, ...] | None = None  # of the last fit, for a warm start
@@ -173,7 +182,7 @@ class MulticlassSVC(MulticlassScores, MarginsDisplay, ClassifierMixin, Certified
         rho: npt.ArrayLike | None = None,
         costs: npt.ArrayLike | None = None,
         C: float = 1.0,
-        smoothing: float = 0.0,
+        smoothing: float | str = "auto",
         kernel: Any = "linear",
         gamma: str | float = "scale",
         degree: int = 3,
@@ -299,11 +308,19 @@ class MulticlassSVC(MulticlassScores, MarginsDisplay, ClassifierMixin, Certified
         """
         self.check_parameters()
         require_whole(X)
-        with whole_fit(self), device_errors(X):
+        posed = watched(self, X, y, partial(self._fit, X, y, sample_weight))
+        self.warn_if_short()
+        self.warn_if_constant(self._is_constant(posed), *self._constancy())
+        raise_if_interrupted(self)
+        return self
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Posed:
+        with device_errors(X):
             posed = self._pose(X, y, sample_weight)
             trained = train(posed.problem, self._settings())
             self._state = trained.state
             self.classes_ = posed.classes
+            self.smoothing_ = smoothing_of(self, self.classes_.shape[0])
             self.record([trained.proof])
             later = partial(_of_all, trained.coefficients, posed.used, on_host(X))
             self._dual_coef = later if callable(trained.coefficients) else later()
@@ -314,10 +331,7 @@ class MulticlassSVC(MulticlassScores, MarginsDisplay, ClassifierMixin, Certified
                 )
             if is_other_library(y):
                 self.classes_ = as_kind_of(self.classes_, y)
-        self.warn_if_short()
-        self.warn_if_constant(self._is_constant(posed), *self._constancy())
-        raise_if_interrupted(self)
-        return self
+        return posed
 
     def _is_constant(self, posed: Posed) -> bool:
         """Whether the weights are 0, or some training examples of each class get one answer."""
@@ -337,7 +351,7 @@ class MulticlassSVC(MulticlassScores, MarginsDisplay, ClassifierMixin, Certified
 
     def _constancy(self) -> tuple[str, str]:
         """How the best model can be constant, and what to do."""
-        if self.classes_.shape[0] == 2:
+        if self.classes_.shape[0] == 2 or self.smoothing_:
             return "C is too small for them", "take a larger C, or scale the features"
         return (
             "C is too small for them, or they overlap so much that no class is ever as likely as "
@@ -351,7 +365,7 @@ class MulticlassSVC(MulticlassScores, MarginsDisplay, ClassifierMixin, Certified
             solver=self.solver,
             stopping=Stopping(float(self.atol), float(self.tol), self.max_iter, self.time_limit),
             rng=np.random.default_rng(seed),
-            callback=self.callback,
+            callback=iteration_callback(self),
             verbose=self.verbose,
             title="MulticlassSVC",
             start=self._state,
@@ -407,7 +421,7 @@ class MulticlassSVC(MulticlassScores, MarginsDisplay, ClassifierMixin, Certified
             classes.size,
             given_loss(self, classes.size, labels.size).rows(used),
             self.C * weights[used],
-            self.smoothing,
+            smoothing_of(self, classes.size),
             self.intercept_scaling if self.fit_intercept else 0.0,
         )
         return Posed(problem, used, X, classes)

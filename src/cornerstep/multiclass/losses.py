@@ -36,9 +36,10 @@ from cornerstep.multiclass.simplex_loss import SimplexLoss
 
 
 class Loss(SimplexLoss):
-    """``max over beta in B of <beta, z>`` with B given by weights ``rho`` and a family.
+    r"""A loss given by weights of the sorted margins and a family.
 
-    Compiled code knows it by these and the costs: a subclass may choose them, and no more.
+    :math:`\max_{\beta \in B} \langle \beta, z \rangle`, with B given by ``rho``.  Compiled code
+    knows it by these and the costs: a subclass may choose them, and no more.
 
     Parameters
     ----------
@@ -177,14 +178,14 @@ class Loss(SimplexLoss):
 
 
 class MaxHinge(Loss):
-    """``max_j z_j``: the multi-class hinge of Crammer and Singer."""
+    r"""The multi-class hinge of Crammer and Singer, :math:`\max_j z_j`."""
 
     def __init__(self) -> None:
         super().__init__([1.0])
 
 
 class CostSensitive(Loss):
-    """``max_j s_j - s_y + Delta_j`` with costs Delta of one's own.
+    r"""The largest margin with costs of your own, :math:`\max_j s_j - s_y + \Delta_j`.
 
     Parameters
     ----------
@@ -197,7 +198,7 @@ class CostSensitive(Loss):
 
 
 class TopK(Loss):
-    """``max(0, 1/k sum_(j <= k) z_(j))``.
+    r"""The mean of the k largest margins, :math:`\max(0, \tfrac1k \sum_{j \le k} z_{(j)})`.
 
     Parameters
     ----------
@@ -211,7 +212,7 @@ class TopK(Loss):
 
 
 class Usunier(Loss):
-    """``1/k sum_(j <= k) max(0, z_(j))``.
+    r"""The mean of the k largest hinges, :math:`\tfrac1k \sum_{j \le k} \max(0, z_{(j)})`.
 
     Parameters
     ----------
@@ -223,7 +224,7 @@ class Usunier(Loss):
 
 
 class WeightedTopK(Loss):
-    """``max(0, sum_j rho_j z_(j))``.
+    r"""A weighted sum of the sorted margins, :math:`\max(0, \sum_j \rho_j z_{(j)})`.
 
     Parameters
     ----------
@@ -237,7 +238,7 @@ class WeightedTopK(Loss):
 
 
 class WeightedUsunier(Loss):
-    """``sum_j rho_j max(0, z_(j))``.
+    r"""A weighted sum of the sorted hinges, :math:`\sum_j \rho_j \max(0, z_{(j)})`.
 
     Parameters
     ----------

@@ -12,12 +12,13 @@ from cornerstep.data.digests import of_arrays
 from cornerstep.learning.kernel_functions import KERNELS
 from cornerstep.learning.parameters import check_stopping
 from cornerstep.multiclass.distributed.partitions import SpreadProblem
-from cornerstep.multiclass.losses import Loss, make_loss
+from cornerstep.multiclass.losses import Loss, MaxHinge, make_loss
 from cornerstep.multiclass.problem import MulticlassProblem
 from cornerstep.multiclass.simplex_loss import SimplexLoss
 
 PLAIN = ("fw", "fw-open-loop", "projected-gradient")
 SOLVERS = ("auto", "block", "envelope", "fw-corrective", *PLAIN)
+SMOOTHING = 0.5  # what 'auto' gives max hinge: as accurate as 0, or more (docs/multiclass.md)
 
 
 class Posed(NamedTuple):
@@ -47,8 +48,9 @@ def check_parameters(model: Any) -> None:
         value = getattr(model, name)
         if not (isinstance(value, Real) and 0 < float(value) < np.inf):
             raise ValueError(f"{name} must be a positive number, got {value!r}")
-    if not (isinstance(model.smoothing, Real) and 0 <= float(model.smoothing) < np.inf):
-        raise ValueError(f"smoothing must be a number >= 0, got {model.smoothing!r}")
+    mu = model.smoothing
+    if not (is_auto(mu) or (isinstance(mu, Real) and 0 <= float(mu) < np.inf)):
+        raise ValueError(f"smoothing must be a number >= 0 or 'auto', got {mu!r}")
     check_stopping(model)
     if model.solver not in SOLVERS:
         raise ValueError(f"solver must be one of {', '.join(SOLVERS)}, got {model.solver!r}")
@@ -71,7 +73,8 @@ def _check_own(model: Any) -> None:
     named = {"feature_map": model.feature_map} if model.feature_map is not None else {}
     if is_own(model.loss):
         named["loss"] = model.loss
-        needs = {"smoothing": bool(model.smoothing), "solver": model.solver == "envelope"}
+        smooth = not is_auto(model.smoothing) and model.smoothing > 0
+        needs = {"smoothing": smooth, "solver": model.solver == "envelope"}
         for name, needed in needs.items():
             if needed and not model.loss.has_projection:
                 raise ValueError(
@@ -106,6 +109,19 @@ def require_plain(model: Any, what: str) -> None:
         raise ValueError(f"feature_map must be None for {what}, got {model.feature_map!r}")
     if is_own(model.loss):
         raise ValueError(f"loss must be one of the library's for {what}, got {model.loss!r}")
+
+
+def is_auto(parameter: Any) -> bool:
+    """Whether the data are to say what a parameter is."""
+    return isinstance(parameter, str) and parameter == "auto"
+
+
+def smoothing_of(model: Any, n_classes: int) -> float:
+    """mu; 'auto' smooths max hinge where it might leave W at 0: with more than two classes."""
+    if not is_auto(model.smoothing):
+        return float(model.smoothing)
+    hinge = isinstance(model.loss, MaxHinge) or model.loss == "max-hinge"
+    return SMOOTHING if hinge and n_classes > 2 else 0.0
 
 
 def given_loss(model: Any, n_classes: int, n_examples: int) -> Any:

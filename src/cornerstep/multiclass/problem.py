@@ -77,7 +77,7 @@ class MulticlassProblem:
     def record(self) -> tuple[Any, ...]:
         """The problem as the compiled sweeps take it: they are compiled for writable arrays."""
         loss = self.loss
-        costs = np.empty((0, 0)) if loss.costs is None else loss.costs
+        costs = np.ones((1, self.n_classes)) if loss.costs is None else loss.costs
         costs, rho = (np.require(array, requirements=["C", "W"]) for array in (costs, loss.rho))
         mode = kernels.COST_BY_EXAMPLE if loss.per_example else kernels.COST_BY_LABEL
         if loss.costs is None:
@@ -167,7 +167,8 @@ class MulticlassProblem:
         """``|W|²`` of the weights with this image and (a kernel needs them) these dual points."""
         if not self.examples.kernel:
             return float(np.vdot(image, image))
-        return float(kernels.pool_square(self.examples.rows, image, pool, self.record))
+        square = float(kernels.pool_square(self.examples.rows, image, pool, self.record))
+        return max(square, 0.0)  # of a matrix that is singular, rounding may be below
 
     def dual_value(self, image: FloatArray, pool: tuple[Any, ...]) -> float:
         """``D`` of the dual points of ``pool``, whose weights have this image."""
@@ -206,7 +207,8 @@ class MulticlassProblem:
             margins are computed with twice the digits.
         """
         value = losses + 0.5 * square
-        off = self.reach.of_value(most, square)
+        stretch = self.reach.stretch(most, self.scales) if self.examples.kernel else 1.0
+        off = self.reach.of_value(most, square, stretch)
         entries = self.examples.n * self.examples.size * self.n_classes
         if self.examples.kernel or off <= _COUNTS * abs(value - bound) or entries > _DOUBLED:
             return value, off

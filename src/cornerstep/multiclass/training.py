@@ -117,10 +117,11 @@ def _check(problem: Problem, settings: Settings, name: str) -> None:
         return
     if isinstance(problem, ArrayProblem):
         raise ValueError("checkpoint must be None for tensors: their state is not kept in files")
-    if isinstance(problem, SpreadProblem) and problem.shared.smoothing and name != "block":
+    known = name in ("block", "envelope")
+    if isinstance(problem, SpreadProblem) and problem.shared.smoothing and not known:
         raise ValueError(
             f"checkpoint must be None with solver={name!r} and smoothing where rows are "
-            "spread: their dual points are not brought together; solver='block' keeps one"
+            "spread: their dual points are not brought together; take smoothing=0"
         )
 
 
@@ -165,10 +166,9 @@ def _solver(problem: Any, settings: Settings, name: str, kept: tuple[Any, Any] |
         return solver_of(problem, name)
     rng, tol = settings.rng, settings.stopping.rtol
     if isinstance(problem, SpreadProblem):
-        if name == "block" and (settings.solver == "block" or problem.shared.smoothing):
-            return SpreadAscent(problem, rng)
         if name == "block":
-            return SpreadAuto(problem, rng, tol)
+            by_name = settings.solver == "block"
+            return SpreadAscent(problem, rng) if by_name else SpreadAuto(problem, rng, tol)
         if name == RULE:
             return CorrectiveDescent(SpreadRows(problem))
         if name == NAME:

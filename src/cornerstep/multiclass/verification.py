@@ -23,7 +23,7 @@ from cornerstep.learning.claims import CLOSE, Recomputed
 from cornerstep.learning.kernel_functions import Kernel, gamma_value
 from cornerstep.learning.verification import examples_of, require_rows
 from cornerstep.multiclass.examples import Examples
-from cornerstep.multiclass.parameters import given_loss, is_own
+from cornerstep.multiclass.parameters import given_loss, is_own, smoothing_of
 from cornerstep.multiclass.prediction import joint_features
 from cornerstep.multiclass.rounding import Reach, entry_sizes
 from cornerstep.multiclass.simplex_loss import SimplexLoss
@@ -59,10 +59,13 @@ def recompute(
     if not check(clf, X, problems):
         nothing = np.full(1, np.nan)
         return Recomputed(nothing, nothing, np.zeros(1), "nothing: the model is not whole")
+    mu = smoothing_of(clf, clf.classes_.shape[0])
+    if clf.smoothing_ != mu:
+        problems.append(f"smoothing_ is {clf.smoothing_!r}, but smoothing makes it {mu!r}")
     losses, terms, linear, outside = 0.0, 0.0, 0.0, 0
     state = _Sizes()
     for rows, scores, own in parts(clf, X, scales, dual, state):
-        there, mu, s = loss.rows(rows), float(clf.smoothing), scales[rows]
+        there, s = loss.rows(rows), scales[rows]
         each = there.envelope(scores, labels[rows], mu) if mu else there.value(scores, labels[rows])
         losses += float(s @ each)
         if own is not None:
@@ -77,9 +80,10 @@ def recompute(
     reach = Reach(
         state.features, costs, loss.mass(clf.classes_.shape[0]), state.longest, state.summed
     )
-    off = reach.of_value(state.peaks, state.primal)
+    stretch = 1.0 if hasattr(clf, "coef_") else reach.stretch(state.peaks, scales[used])
+    off = reach.of_value(state.peaks, state.primal, stretch)
     if off > _COUNTS * clf.gap_ and hasattr(clf, "coef_") and not joint:
-        losses = _doubled_losses(clf, X, labels, scales, loss)
+        losses = _doubled_losses(clf, X, labels, scales, loss, mu)
         value = 0.5 * state.primal + losses  # the claim may still be off by as much as before
     if dual is None:
         bound, reached = _bound_anew(clf, X, labels, weights)
@@ -234,7 +238,7 @@ def _weights(clf: Any) -> tuple[FloatArray, FloatArray]:
 
 
 def _doubled_losses(
-    clf: Any, X: Any, labels: IntArray, scales: FloatArray, loss: SimplexLoss
+    clf: Any, X: Any, labels: IntArray, scales: FloatArray, loss: SimplexLoss, mu: float
 ) -> float:
     """``sum_i s_i Phi_mu`` from margins with twice the digits."""
     from cornerstep.multiclass.compiled.doubled import margins
@@ -249,7 +253,7 @@ def _doubled_losses(
         there = loss.rows(rows)
         z = there.deltas(labels[rows], weights.shape[0])
         margins(np.ascontiguousarray(data), weights, labels[rows], z)
-        total += float(scales[rows] @ there.of_margins(z, labels[rows], float(clf.smoothing)))
+        total += float(scales[rows] @ there.of_margins(z, labels[rows], mu))
     return total
 
 

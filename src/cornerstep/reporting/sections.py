@@ -352,6 +352,7 @@ def _machines(proof: Certificate) -> str:
 
 def _parameters(estimator: Any) -> str:
     rows = [[key, repr(value)[:80]] for key, value in estimator.get_params(deep=False).items()]
+    rows += [[f"{key}, chosen", repr(value)] for key, value in estimator.chosen().items()]
     return (
         f"<details><summary>Parameters</summary>{charts.table(['name', 'value'], rows)}</details>"
     )

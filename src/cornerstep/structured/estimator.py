@@ -14,10 +14,11 @@ from sklearn.utils.validation import check_is_fitted
 from cornerstep.core.threads import n_workers
 from cornerstep.core.types import FloatArray
 from cornerstep.data.rows import is_dask
+from cornerstep.learning.callbacks import Watchable, iteration_callback, watched
 from cornerstep.learning.certificates import Certificate
 from cornerstep.learning.claims import Recomputed
 from cornerstep.learning.estimator import CertifiedEstimator, Weights
-from cornerstep.learning.fitting import raise_if_interrupted, whole_fit
+from cornerstep.learning.fitting import raise_if_interrupted
 from cornerstep.learning.specs import Schema
 from cornerstep.optimiser.loop import Callback, Stopping
 from cornerstep.structured.models.chain import ChainModel
@@ -33,13 +34,15 @@ from cornerstep.structured.problem import (
 _CHUNK = 256  # examples that a worker decodes at a time
 
 
-class StructuredSVC(CertifiedEstimator):
-    """``min over w of  lambda/2 |w|² + 1/n sum_i max_y (L_i(y) - w'psi_i(y))``, with a certificate.
+class StructuredSVC(Watchable, CertifiedEstimator):
+    r"""An SVM whose labels are structures (chains, graphs, matchings, tags), with a certificate.
 
-    ``psi_i(y) = phi(x_i, y_i) - phi(x_i, y)`` and ``lambda = 1/(C n)``.  After ``fit`` the optimum
-    is known to lie between ``bound_`` and ``objective_``.  Where examples have weights, the mean
-    over them is the weighted one and n the sum of the weights: an example of weight 2 is as good as
-    two, one of weight 0 as none.
+    .. math:: \min_w \tfrac{\lambda}{2} \|w\|^2 + \tfrac1n \sum_i \max_y (L_i(y) - w^\top \psi_i(y))
+
+    ``psi_i(y) = phi(x_i, y_i) - phi(x_i, y)``, and ``lambda = 1/(C n)`` where C is given.  After
+    ``fit`` the optimum is known to lie between ``bound_`` and ``objective_``.  Where examples have
+    weights, the mean over them is the weighted one and n the sum of the weights: an example of
+    weight 2 is as good as two, one of weight 0 as none.
 
     What is returned: of block solvers and 'subgradient' the last point or, with ``averaging``, the
     average of the points after all steps, corrective ones included, with weights that grow like
@@ -54,10 +57,12 @@ class StructuredSVC(CertifiedEstimator):
     model : StructuredModel
         What labelings look like, what they cost and how to find the best one; see
         :mod:`cornerstep.structured`.  It is copied, not changed.
-    C : float, default=1
+    C : float, optional
         ``lambda = 1/(C n)``, n the sum of the weights of the examples.
-    lam : float, optional
-        lambda itself; takes the place of C.
+    lam : float or 'auto', default='auto'
+        lambda itself; takes the place of C.  'auto', without C, is ``|psi|²/(10 L n)``, with means
+        of ``|psi_i(y)|²`` and ``L_i(y)`` over 100 examples at the labelings of largest loss: the
+        units of features and losses do not matter.
     solver : str, default='bcfw'
         Block-coordinate Frank-Wolfe with plain steps ('bcfw'), with 'bcfw-pairwise' or
         'bcfw-away' steps or the best of the three ('bcfw-auto'); Frank-Wolfe on all examples at
@@ -151,8 +156,8 @@ class StructuredSVC(CertifiedEstimator):
         self,
         model: Any,
         *,
-        C: float = 1.0,
-        lam: float | None = None,
+        C: float | None = None,
+        lam: float | str = "auto",
         solver: str = "bcfw",
         sampling: str = "permuted",
         averaging: bool = True,
@@ -290,8 +295,7 @@ class StructuredSVC(CertifiedEstimator):
                 f"X and y must be as many, at least one, got {n} examples and {_count(y)} labelings"
             )
         weights = example_weights(sample_weight, n)
-        with whole_fit(self):
-            self._train(X, y, weights, bags, validation)
+        watched(self, X, y, partial(self._train, X, y, weights, bags, validation))
         self.warn_if_short()
         raise_if_interrupted(self)
         return self
@@ -305,7 +309,6 @@ class StructuredSVC(CertifiedEstimator):
             _same_count(Z, z)
             score = lambda w: self._score(Z, z, w)  # noqa: E731
         settings = self.settings(score=score, start=self._state)
-        self.lam_ = lam_of(self.C, self.lam, weights)
         X, y, kept = weighed(X, y, weights)
         model = copy.copy(self.model)
         model.prepare_weighted(X, y, kept)
@@ -319,6 +322,7 @@ class StructuredSVC(CertifiedEstimator):
             from cornerstep.structured.dask_examples import SpreadExamples
 
             examples = SpreadExamples(bags, model.size, weights / weights.max(), pose)
+        self.lam_ = lam_of(self, model, X, y, weights[weights > 0])
         trained = train(StructuredProblem(examples, self.lam_), settings)
         self.coef_ = trained.weights
         self.n_oracle_calls_ = trained.oracle_calls
@@ -333,8 +337,8 @@ class StructuredSVC(CertifiedEstimator):
         return Settings(
             solver=self.solver,
             stopping=Stopping(float(self.atol), float(self.tol), self.max_iter, self.time_limit),
-            rng=np.random.default_rng(seed), callback=self.callback, verbose=self.verbose,
-            title=f"StructuredSVC, {self.solver}", sampling=self.sampling,
+            rng=np.random.default_rng(seed), callback=iteration_callback(self),
+            verbose=self.verbose, title=f"StructuredSVC, {self.solver}", sampling=self.sampling,
             averaging=self.averaging, check_every=self.check_every,
             cache_passes=self.cache_passes, cache_size=self.cache_size, geometry=self.geometry,
             radius=self.radius, fixed_step=self.fixed_step, keep_state=self.warm_start, **more,

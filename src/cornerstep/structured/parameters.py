@@ -21,11 +21,11 @@ def check_parameters(model: Any) -> None:
     if not isinstance(model.model, StructuredModel):
         raise TypeError(f"model must be a StructuredModel, got {model.model!r}")
     check_stopping(model)
-    positive = {"C": model.C, "lam": model.lam, "radius": model.radius}
-    for name, value in positive.items():
-        given = value is not None or name == "C"
-        if given and not (isinstance(value, Real) and 0 < float(value) < np.inf):
-            raise ValueError(f"{name} must be a positive number, got {value!r}")
+    for name, nothing in {"C": None, "lam": "auto", "radius": None}.items():
+        value = getattr(model, name)
+        left_out = type(value) is type(nothing) and value == nothing
+        if not left_out and not (isinstance(value, Real) and 0 < float(value) < np.inf):
+            raise ValueError(f"{name} must be a positive number or {nothing!r}, got {value!r}")
     choices = {
         "solver": (model.solver, SOLVERS),
         "sampling": (model.sampling, ORDERS),

@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.utils import _safe_indexing
 
 from cornerstep.core.rounding import norm
@@ -34,6 +35,8 @@ from cornerstep.structured.models.base import StructuredModel, as_vector, items,
 from cornerstep.structured.proofs import bound_error, never
 from cornerstep.structured.solvers.settings import BLOCK
 
+_SHARE = 0.1  # of |psi|²/L that n lambda is by default: docs/structured.md has what it is best for
+_SAMPLE = 100  # examples, as many times as they have weight, that tell |psi|² and L
 _PROGRAM = 1e-9  # ten times the tolerance of linear programs whose costs have size 1
 _SLACK = 1e-7  # by how much, relative to its score, rounding may put an answer below the truth
 
@@ -77,14 +80,51 @@ def example_weights(sample_weight: Any, n: int) -> FloatArray:
     return weights
 
 
-def lam_of(C: float, lam: float | None, weights: FloatArray) -> float:
-    """lambda: as given, or ``1/(C sum of weights)``."""
-    made = 1.0 / (C * float(weights.sum())) if lam is None else float(lam)
+def lam_of(svm: Any, model: StructuredModel, X: Any, y: Any, weights: FloatArray) -> float:
+    """lambda: as given, ``1/(C n)``, or the choice of 'auto'; n is the sum of the weights."""
+    if not isinstance(svm.lam, str):
+        return float(svm.lam)
+    n = float(weights.sum())
+    made = _scale(model, X, y, weights) / n if svm.C is None else 1.0 / (svm.C * n)
     if not 0 < made < np.inf:
         raise ValueError(
-            f"C must leave lambda = 1/(C times the sum of the weights) a positive number, got {C!r}"
+            "the joint features are too large for lam='auto': lambda must be positive and finite, "
+            f"got {made}"
+            if svm.C is None
+            else "C must leave lambda = 1/(C times the sum of the weights) a positive number, got "
+            f"{svm.C!r}"
         )
     return made
+
+
+def _scale(model: StructuredModel, X: Any, y: Any, weights: FloatArray) -> float:
+    """``share |psi|²/L``, means over a sample, at the labelings that w = 0 finds worst.
+
+    So lambda does not depend on the units of features and losses.  Where all is 0 it is 1.
+    """
+    ends = np.cumsum(weights)
+    evenly = (np.arange(_SAMPLE) + 0.5) / _SAMPLE * ends[-1]  # weight 2 is as good as two
+    chosen, counts = np.unique(np.searchsorted(ends, evenly), return_counts=True)
+    xs, ys = _some(X, chosen), _some(y, chosen)
+    numbered = [dict(zip(chosen, part, strict=True)) for part in (xs, ys)]
+    examples = ModelExamples(model, numbered[0], numbered[1])
+    found = model.loss_augmented_decode_batch(xs, ys, np.zeros(model.size))
+    squares, losses, between = 0.0, 0.0, np.zeros(model.size)
+    for i, answer, count in zip(chosen, found, counts, strict=True):
+        truth, other = examples.truth(i), examples.feature(i, answer)
+        add(between, truth, 1.0)
+        add(between, other, -1.0)
+        squares += count * (dot(truth, between) - dot(other, between))
+        losses += count * examples.loss(i, answer)
+        add(between, truth, -1.0)
+        add(between, other, 1.0)
+    return float(_SHARE * squares / losses) if squares > 0 and losses > 0 else 1.0
+
+
+def _some(data: Any, chosen: Any) -> list[Any]:
+    """Some examples of a list, an array, a sparse matrix or a table."""
+    part = _safe_indexing(data.tocsr() if sp.issparse(data) else data, chosen)
+    return items(part.to_numpy() if hasattr(part, "to_numpy") else part)
 
 
 def weighed(X: Any, y: Any, weights: FloatArray) -> tuple[Any, Any, FloatArray]:
@@ -138,7 +178,7 @@ class ModelExamples(Examples):
     ----------
     model : StructuredModel
         Prepared.
-    X, Y : lists
+    X, Y : lists, or dictionaries of some by their numbers
     weights : array, optional
         Of the examples.
     n_jobs : int
@@ -150,8 +190,8 @@ class ModelExamples(Examples):
     def __init__(
         self,
         model: StructuredModel,
-        X: Sequence[Any],
-        Y: Sequence[Any],
+        X: Any,
+        Y: Any,
         weights: FloatArray | None = None,
         n_jobs: int = 1,
         debug: bool = False,

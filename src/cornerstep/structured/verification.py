@@ -46,14 +46,15 @@ def recompute(
     if not xs or len(xs) != len(ys):
         raise ValueError(f"X and y must be as many, at least one, got {len(xs)} and {len(ys)}")
     weights = example_weights(sample_weight, len(xs))
-    lam = lam_of(clf.C, clf.lam, weights)
+    given = weights[weights > 0]
     X, Y, weights = weighed(X, Y, weights)
     model = copy.copy(clf.model)
     model.prepare_weighted(X, Y, weights)
     model.check(X, Y)
+    lam = lam_of(clf, model, X, Y, given)
     _check_model(clf.model_, model, problems)
     if not abs(clf.lam_ - lam) <= CLOSE * lam:
-        problems.append(f"lam_ is {clf.lam_:.9g}, but C or lam makes it {lam:.9g}")
+        problems.append(f"lam_ is {clf.lam_:.9g}, but C, lam and the data make it {lam:.9g}")
     if getattr(clf, "n_features_in_", None) != getattr(model, "n_features_", None):
         problems.append("n_features_in_ is not the number of features of the data")
     if not isinstance(clf.status_, Status):

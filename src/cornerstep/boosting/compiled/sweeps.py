@@ -24,7 +24,12 @@ import numpy as np
 import numpy.typing as npt
 
 from cornerstep.boosting.compiled.lanes import LANES, largest_sums
-from cornerstep.core.compiling import njit_alloc, njit_alloc_inner
+from cornerstep.core.compiling import (
+    njit_alloc,
+    njit_alloc_inner,
+    njit_noalloc,
+    njit_noalloc_inner,
+)
 
 COARSE = 8  # bins between the thresholds of a root that are tried first
 
@@ -52,12 +57,13 @@ def histograms(bins, signed, n_slots):
     return table
 
 
-@njit_alloc_inner(nogil=True)
+@njit_noalloc_inner(nogil=True)
 def _best_split(column, n_bins):
     """Threshold of the best split of one feature's histogram, its two leaves, its value."""
-    total = column.sum()
+    total, p = 0.0, 0.0
+    for b in range(column.shape[0]):
+        total += column[b]
     best, cut, left = -1.0, 0, 0.0
-    p = 0.0
     for b in range(max(n_bins - 1, 1)):
         p += column[b]
         value = abs(p) + abs(total - p)
@@ -93,7 +99,7 @@ def stumps_of(table, n_bins):
     return edges, nodes, leaves
 
 
-@njit_alloc_inner(nogil=True)
+@njit_noalloc_inner(nogil=True)
 def _move(cells, order, signed, starts, at, to, left):
     """Let the left child have the root's bins up to ``to`` instead of those up to ``at``.
 
@@ -111,7 +117,7 @@ def _move(cells, order, signed, starts, at, to, left):
     return gained
 
 
-@njit_alloc_inner(nogil=True)
+@njit_noalloc_inner(nogil=True)
 def _best_splits(left, beyond, n_bins, total, values):
     """``values[0]``, ``values[1]``: half the best split of the left and the right child by feature.
 
@@ -123,8 +129,10 @@ def _best_splits(left, beyond, n_bins, total, values):
     of_left = of_right = 0
     for j in range(left.shape[0]):
         first = j * LANES
-        last = min(first + LANES, n_bins.size)
-        largest_sums(left, beyond, j, n_bins[first:last].max(), -0.5 * total, values)
+        last, most = min(first + LANES, n_bins.size), 0
+        for g in range(first, last):
+            most = max(most, n_bins[g])
+        largest_sums(left, beyond, j, most, -0.5 * total, values)
         for g in range(first, last):
             if values[0, j, g - first] > best_left:
                 best_left, of_left = values[0, j, g - first], g
@@ -133,20 +141,26 @@ def _best_splits(left, beyond, n_bins, total, values):
     return 2.0 * (best_left + best_right), of_left, of_right
 
 
-@njit_alloc(nogil=True)
-def balances(cells, n_bins, signed):
+def balances(
+    cells: npt.NDArray[Any], n_bins: npt.NDArray[Any], signed: npt.NDArray[Any]
+) -> npt.NDArray[Any]:
     """Half the sum of ``signed`` less that over the examples with a feature in bins 0 .. b."""
     table = np.zeros((-(-n_bins.size // LANES), n_bins.max(), LANES), signed.dtype)
-    flat = table.reshape(-1)
-    for i in range(cells.shape[0]):
-        for g in range(cells.shape[1]):
-            flat[cells[i, g]] += signed[i]
-    _balance(table)
+    add_cells(cells, signed, table.reshape(-1))
+    balance(table)
     return table
 
 
-@njit_alloc_inner(nogil=True)
-def _balance(table):
+@njit_noalloc(nogil=True)
+def add_cells(cells, signed, flat):
+    """Add the signed weight of every example to the cells of its bins."""
+    for i in range(cells.shape[0]):
+        for g in range(cells.shape[1]):
+            flat[cells[i, g]] += signed[i]
+
+
+@njit_noalloc(nogil=True)
+def balance(table):
     """Replace histograms by what is missing from half their sum after each bin."""
     for j in range(table.shape[0]):
         for b in range(1, table.shape[1]):
@@ -158,18 +172,25 @@ def _balance(table):
                 table[j, b, lane] = half - table[j, b, lane]
 
 
-@njit_alloc(nogil=True)
-def try_roots(cells, order, starts, n_bins, signed, beyond, first, last, tried):
+def room(beyond: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], ...]:
+    """Memory that a search overwrites: a left child's histograms, the same flat, splits, bins."""
+    left, n_slots = np.empty_like(beyond), beyond.shape[1]
+    values = np.empty((2, beyond.shape[0], LANES), beyond.dtype)
+    return left, left.reshape(-1), values, np.empty(n_slots), np.empty(n_slots + 1)
+
+
+@njit_noalloc(nogil=True)
+def try_roots(cells, order, starts, n_bins, signed, beyond, first, last, work, tried):
     """``tried[f, t]`` for some thresholds t of roots ``first .. last - 1``: the best tree's edge.
 
-    They are the first, the last, and every COARSE-th.
+    They are the first, the last, and every COARSE-th.  ``work`` is :func:`room`.
     """
-    left = np.empty_like(beyond)
-    flat = left.reshape(-1)
-    values = np.empty((2, beyond.shape[0], LANES), beyond.dtype)
+    left, flat, values = work[:3]
     for f in range(first, last):
-        left[:] = 0.0
-        at, total = -1, 0.0
+        for cell in range(flat.size):
+            flat[cell] = 0.0
+        at: Any = np.int64(-1)  # a literal would be compiled for apart
+        total = 0.0
         cuts = max(n_bins[f] - 1, 1)
         for t in range(cuts):
             if t % COARSE == COARSE // 2 or t == cuts - 1 or t == 0:
@@ -178,7 +199,7 @@ def try_roots(cells, order, starts, n_bins, signed, beyond, first, last, tried):
                 tried[f, t] = _best_splits(left, beyond, n_bins, total, values)[0]
 
 
-@njit_alloc_inner(nogil=True)
+@njit_noalloc_inner(nogil=True)
 def _most_promising(tried, mass, t0, t1):
     """The threshold strictly between two tried ones that could have the largest edge, and it."""
     best, where = -1.0, t0
@@ -192,47 +213,44 @@ def _most_promising(tried, mass, t0, t1):
     return where, best
 
 
-@njit_alloc_inner(nogil=True)
-def _write_tree(left, beyond, n_bins, f, cut, of_left, of_right, nodes, leaves):
-    """Write the tree with this root and the best splits of its children by these features."""
+@njit_noalloc_inner(nogil=True)
+def _write_tree(left, beyond, n_bins, f, cut, of_left, of_right, table, nodes, leaves):
+    """Write the tree with this root and the best splits of its children by these features.
+
+    ``table`` is overwritten: an entry for each bin.
+    """
     nodes[0, 0], nodes[0, 1] = f, cut
     nodes[1, 0], nodes[2, 0] = of_left, of_right
     for child in range(2):
         g = nodes[1 + child, 0]
         j, lane = g // LANES, g % LANES
-        table = left[j, :, lane].copy()
-        if child == 1:
-            before = -beyond[j, -1, lane]  # half the sum
-            for b in range(table.size):
-                table[b] = before - beyond[j, b, lane] - left[j, b, lane]
+        before = -beyond[j, -1, lane]  # half the sum
+        for b in range(table.size):
+            table[b] = left[j, b, lane]
+            if child == 1:
+                table[b] = before - beyond[j, b, lane] - table[b]
                 before = beyond[j, b, lane]
         nodes[1 + child, 1], leaves[2 * child], leaves[2 * child + 1], _ = _best_split(
             table, n_bins[g]
         )
 
 
-@njit_alloc(nogil=True)
-def best_trees(cells, order, starts, n_bins, signed, beyond, first, last, tried, record):
+@njit_noalloc(nogil=True)
+def best_trees(
+    cells, order, starts, n_bins, signed, beyond, first, last, work, tried, record, found
+):
     """A depth-2 tree of large edge for every root feature in ``first .. last - 1``.
 
     The largest over all roots is exact.  ``order[f]`` sorts the examples by feature f,
     ``starts[f, b]`` is where bin b begins in it; ``tried`` is what :func:`try_roots` found, NaN
-    elsewhere, and ``record`` the largest of it.
+    elsewhere, and ``record`` the largest of it.  ``work`` is :func:`room`.
 
-    Returns
-    -------
-    edges : array of shape (last - first,)
-    nodes : int array of shape (last - first, 3, 2)
-        Feature and threshold of the root, the left and the right child.
-    leaves : array of shape (last - first, 4)
+    Writes to ``found``, for all roots: the edges; the nodes, an integer array of shape (F, 3, 2)
+    with feature and threshold of the root, the left and the right child; and the leaves, (F, 4).
     """
-    left = np.empty_like(beyond)
-    flat = left.reshape(-1)
-    values = np.empty((2, beyond.shape[0], LANES), beyond.dtype)
-    edges = np.empty(last - first)
-    nodes = np.empty((last - first, 3, 2), np.int64)
-    leaves = np.empty((last - first, 4))
-    mass = np.zeros(n_bins.max() + 1)  # sum |u| of the bins below
+    left, flat, values, table, mass = work
+    edges, nodes, leaves = found
+    mass[0] = 0.0  # sum |u| of the bins below
     for f in range(first, last):
         cuts = max(n_bins[f] - 1, 1)
         best, cut = -1.0, 0
@@ -242,8 +260,10 @@ def best_trees(cells, order, starts, n_bins, signed, beyond, first, last, tried,
                 mass[t + 1] += abs(signed[order[f, k]])
             if tried[f, t] > best:
                 best, cut = tried[f, t], t
-        left[:] = 0.0
-        at, total = -1, 0.0
+        for cell in range(flat.size):
+            flat[cell] = 0.0
+        at: Any = np.int64(-1)  # a literal would be compiled for apart
+        total = 0.0
         t0 = 0
         while t0 < cuts - 1:
             t1 = t0 + 1
@@ -259,10 +279,8 @@ def best_trees(cells, order, starts, n_bins, signed, beyond, first, last, tried,
             if tried[f, t] > best:
                 best, cut = tried[f, t], t
         total += _move(cells, order[f], signed, starts[f], at, cut, flat)
-        k = f - first
-        edges[k], of_left, of_right = _best_splits(left, beyond, n_bins, total, values)
-        _write_tree(left, beyond, n_bins, f, cut, of_left, of_right, nodes[k], leaves[k])
-    return edges, nodes, leaves
+        edges[f], of_left, of_right = _best_splits(left, beyond, n_bins, total, values)
+        _write_tree(left, beyond, n_bins, f, cut, of_left, of_right, table, nodes[f], leaves[f])
 
 
 @njit_alloc(nogil=True)
@@ -348,20 +366,20 @@ def histograms_of_roots(bins, signed, n_slots):
 def trees_of(table, n_bins):
     """The depth-2 tree of largest edge for every root, from :func:`histograms_of_roots`.
 
-    Returns what :func:`best_trees` does.
+    Returns what :func:`best_trees` writes.
     """
     n_features, n_slots = table.shape[:2]
     left = np.empty((-(-n_features // LANES), n_slots, LANES))
     beyond = np.empty_like(left)
     values = np.empty((2, left.shape[0], LANES))
-    edges = np.empty(n_features)
+    edges, column = np.empty(n_features), np.empty(n_slots)
     nodes = np.empty((n_features, 3, 2), np.int64)
     leaves = np.empty((n_features, 4))
     for f in range(n_features):
         beyond[:] = 0.0
         for t in range(n_slots):
             _add_table(table[f, t], beyond)
-        _balance(beyond)
+        balance(beyond)
         left[:] = 0.0
         best, cut, total = -1.0, 0, 0.0
         for t in range(max(n_bins[f] - 1, 1)):
@@ -374,7 +392,7 @@ def trees_of(table, n_bins):
         for t in range(cut + 1):
             total += _add_table(table[f, t], left)
         edges[f], of_left, of_right = _best_splits(left, beyond, n_bins, total, values)
-        _write_tree(left, beyond, n_bins, f, cut, of_left, of_right, nodes[f], leaves[f])
+        _write_tree(left, beyond, n_bins, f, cut, of_left, of_right, column, nodes[f], leaves[f])
     return edges, nodes, leaves
 
 

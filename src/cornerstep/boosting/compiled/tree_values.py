@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from cornerstep.core.compiling import njit_alloc
+from cornerstep.core.compiling import njit_noalloc
 
 
-@njit_alloc(nogil=True)
+@njit_noalloc(nogil=True)
 def evaluate(columns, features, thresholds, leaves, out):
     """``out[k, i]``: the leaf of tree k that example i falls into; ``x <= threshold`` goes left.
 
@@ -31,11 +29,10 @@ def evaluate(columns, features, thresholds, leaves, out):
             out[k, i] = leaves[k, v - n_nodes]
 
 
-@njit_alloc(nogil=True)
-def leaf_sums(columns, features, thresholds, signed):
-    """``S[k, leaf]``: the sum of ``signed`` over the examples in a leaf of tree k."""
+@njit_noalloc(nogil=True)
+def leaf_sums(columns, features, thresholds, signed, sums):
+    """Add the sum of ``signed`` over the examples in a leaf of tree k to ``sums[k, leaf]``."""
     n_nodes = features.shape[1]
-    sums = np.zeros((features.shape[0], n_nodes + 1))
     for k in range(features.shape[0]):
         if n_nodes == 3:  # without branches
             x0, x1, x2 = columns[features[k, 0]], columns[features[k, 1]], columns[features[k, 2]]
@@ -50,4 +47,3 @@ def leaf_sums(columns, features, thresholds, signed):
             while v < n_nodes:
                 v = 2 * v + (1 if columns[features[k, v], i] <= thresholds[k, v] else 2)
             sums[k, v - n_nodes] += signed[i]
-    return sums

@@ -100,7 +100,9 @@ def leaf_sums(features: IntArray, thresholds: FloatArray, X: Any, signed: FloatA
     if not isinstance(X, np.ndarray):  # on a cluster
         found: FloatArray = X.leaf_sums(features, thresholds, signed)
         return found
-    return tree_values.leaf_sums(np.ascontiguousarray(X.T), features, thresholds, signed)
+    sums = np.zeros((features.shape[0], features.shape[1] + 1))
+    tree_values.leaf_sums(np.ascontiguousarray(X.T), features, thresholds, signed, sums)
+    return sums
 
 
 def _evaluate(hypotheses: Sequence[Any], X: FloatArray, columns: Any) -> FloatArray:
@@ -218,11 +220,15 @@ class TreeLearner:
         beyond = kernels.balances(self._cells, n_bins, signed)
         fixed = (self._cells, self._order, self._starts, n_bins, signed, beyond)
         tried = np.full((n_bins.size, n_bins.max()), np.nan)
-        self._by_roots(lambda a, b: kernels.try_roots(*fixed, a, b, tried))
+        room = kernels.room
+        self._by_roots(lambda a, b: kernels.try_roots(*fixed, a, b, room(beyond), tried))
         record = float(np.nanmax(tried))
-        parts = self._by_roots(lambda a, b: kernels.best_trees(*fixed, a, b, tried, record))
-        edges, nodes, leaves = (np.concatenate(part) for part in zip(*parts, strict=True))
-        return edges, nodes, leaves
+        F = n_bins.size
+        found = np.empty(F), np.empty((F, 3, 2), np.int64), np.empty((F, 4))
+        self._by_roots(
+            lambda a, b: kernels.best_trees(*fixed, a, b, room(beyond), tried, record, found)
+        )
+        return found
 
     def sample(self, signed: FloatArray) -> tuple[FloatArray, IntArray, FloatArray]:
         """Trees of depth 2 and of large edge, some for every root.

@@ -116,7 +116,7 @@ def of_rank(values, rank):
 
 @njit_alloc(nogil=True)
 def working_set(beta, gradient, lower, upper, slots, joined, split, share, known, fresh, room):
-    """Coordinates to work on, in order, and the largest violation of optimality.
+    """Which coordinates to work on, and the largest violation of optimality.
 
     They are the free ones, those that ``joined``, and violators.  The coordinates before ``split``
     have one sum, the others another.  In each, with ``low = min h over b < upper`` and ``high = max
@@ -134,7 +134,8 @@ def working_set(beta, gradient, lower, upper, slots, joined, split, share, known
     for k in joined:
         chosen[k] = True
     if count > room:
-        chosen[:] = False
+        for k in range(n):
+            chosen[k] = False
         known = room // 4
     largest = 0.0
     found, keys = np.empty((4, n), np.intp), np.empty((4, n))
@@ -168,7 +169,7 @@ def working_set(beta, gradient, lower, upper, slots, joined, split, share, known
                 if some[k] <= worst and taken < most:
                     chosen[found[side, k]] = True
                     taken += 1
-    return np.flatnonzero(chosen), largest
+    return chosen, largest
 
 
 @njit_alloc(nogil=True)

@@ -202,7 +202,7 @@ class WorkingSetDescent:
         self._rounds += 1
         if self.growing or violation < 0.5 * self._least_violation:
             self._least_violation, self._rounds = violation, 0
-        return chosen, violation
+        return np.flatnonzero(chosen), violation
 
     @property
     def _sharpening(self) -> float:

@@ -22,7 +22,7 @@ from cornerstep.data.arrays import (
 )
 from cornerstep.learning.targets import classes_and_labels, example_weights
 from cornerstep.multiclass.arrays.rows import ArrayExamples, ArrayProblem, ArrayRows
-from cornerstep.multiclass.parameters import Posed, given_loss, require_plain
+from cornerstep.multiclass.parameters import Posed, given_loss, require_plain, smoothing_of
 
 _CHUNK = 2**22  # entries whose finiteness is checked at a time
 SOLVERS = ("envelope", "fw-corrective", "fw", "fw-open-loop", "projected-gradient")
@@ -63,7 +63,7 @@ def pose(model: Any, X: Any, y: Any, sample_weight: Any) -> Posed:
         classes.shape[0],
         given_loss(model, classes.shape[0], n).rows(used),
         from_numpy(model.C * weights[used], X),
-        model.smoothing,
+        smoothing_of(model, classes.shape[0]),
     )
     return Posed(problem, used, X, classes)
 

@@ -1,9 +1,11 @@
-"""The default on partitions: block rounds, and the fully corrective method where those get slow.
+"""The default on partitions: block rounds, and a method on all examples where those get slow.
 
 Block rounds are the quicker by far while an example moves its own scores much less than all others
 do (small C, many features).  Otherwise the blocks of a round overrule each other, and what they
-gain becomes small long before the gap is.  The corrective method is indifferent to that and needs
-some dozen passes more to get anywhere: it starts at the dual point that the rounds have reached.
+gain becomes small long before the gap is.  The fully corrective method is indifferent to that, and
+with smoothing, where it would have to keep the dual points of all vertices, the descent on
+envelopes.  Both need some dozen passes more to get anywhere: they start at the dual point that the
+rounds have reached.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from cornerstep.multiclass.distributed.partitions import SpreadProblem
 from cornerstep.multiclass.distributed.settings import SpreadSettings
 from cornerstep.multiclass.distributed.solvers import SpreadAscent
 from cornerstep.multiclass.solvers.corrective import CorrectiveDescent
+from cornerstep.multiclass.solvers.envelope import EnvelopeDescent
 from cornerstep.multiclass.solvers.passes import DualState
 from cornerstep.optimiser.loop import Look, Move
 
@@ -29,7 +32,6 @@ class SpreadAuto:
     Parameters
     ----------
     problem : SpreadProblem
-        Without smoothing: the corrective method would have to keep dual points of all vertices.
     rng : numpy Generator
     target : float
         The relative gap to reach.
@@ -47,13 +49,13 @@ class SpreadAuto:
     ) -> None:
         self.problem, self.executor, self.target = problem, problem.executor, target
         self._block = SpreadAscent(problem, rng, settings)
-        self._corrective: CorrectiveDescent | None = None
+        self._later: CorrectiveDescent | EnvelopeDescent | None = None
         self._gaps: list[float] = []
         self._value = math.inf
 
     @property
     def _current(self) -> Any:
-        return self._corrective or self._block
+        return self._later or self._block
 
     @property
     def extra_columns(self) -> tuple[str, ...]:
@@ -81,16 +83,23 @@ class SpreadAuto:
         """The state of the method at work, as arrays by name."""
         arrays = self._current.snapshot()
         if arrays is not None:
-            arrays["corrective"] = np.array(self._corrective is not None)
+            arrays["later"] = np.array(self._later is not None)
         return arrays
 
     def resume(self, arrays: dict[str, Any]) -> None:
         """Go on from a snapshot."""
-        if not arrays.get("corrective", False):  # one machine's block ascent does not say
+        if not arrays.get("later", False):  # one machine's block ascent does not say
             self._block.resume(arrays)
             return
-        self._corrective = CorrectiveDescent(self._block.rows)
-        self._corrective.resume(arrays)
+        self._later = self._successor()
+        self._later.resume(arrays)
+
+    def _successor(self, state: DualState | None = None) -> CorrectiveDescent | EnvelopeDescent:
+        """The method that takes over."""
+        rows = self._block.rows
+        if self.problem.shared.smoothing:
+            return EnvelopeDescent(rows, self.problem.shared, state)
+        return CorrectiveDescent(rows, state)
 
     def look(self) -> Look:
         look = self._seen(self._current.look())
@@ -101,7 +110,7 @@ class SpreadAuto:
     def _seen(self, look: Look) -> Look:
         """A look with the columns of the trace."""
         dual, *others = look.extra
-        return look._replace(extra=(dual, *others[1:]) if self._corrective else look.extra)
+        return look._replace(extra=(dual, *others[1:]) if self._later else look.extra)
 
     def _is_slow(self) -> bool:
         gap, allowed = self._gaps[-1], max(self.target * self._value, _TINY)
@@ -113,16 +122,15 @@ class SpreadAuto:
         return math.log(gap / allowed) > pace * settings.patience
 
     def move(self) -> Move:
-        if self._corrective or not self._is_slow():
+        if self._later or not self._is_slow():
             return self._current.move()
-        rows = self._block.rows
         point, value = self._block.best_image, self._block.best_value
-        self._corrective = CorrectiveDescent(rows, rows.state(*self._block.held()))
-        self._corrective.set_incumbent(self._corrective.state._replace(image=point), value)
-        return Move(0.0, "corrective")
+        self._later = self._successor(self._block.rows.state(*self._block.held()))
+        self._later.set_incumbent(self._later.state._replace(image=point), value)
+        return Move(0.0, self._later.rule)
 
     def certify(self, point: Any) -> Look:
         """Of the method at work."""
-        if self._corrective and not isinstance(point, DualState):  # found before it took over
-            point = self._corrective.state._replace(image=point)
+        if self._later and not isinstance(point, DualState):  # found before it took over
+            point = self._later.state._replace(image=point)
         return self._seen(self._current.certify(point))

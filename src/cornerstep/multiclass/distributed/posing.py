@@ -11,7 +11,7 @@ from cornerstep.data.rows import Rows
 from cornerstep.learning.targets import classes_and_labels, example_weights
 from cornerstep.multiclass.distributed.partitions import Shared, SpreadProblem
 from cornerstep.multiclass.examples import holds
-from cornerstep.multiclass.parameters import Posed, given_loss, require_plain
+from cornerstep.multiclass.parameters import Posed, given_loss, require_plain, smoothing_of
 
 
 def require_spreadable(model: Any, what: str) -> None:
@@ -24,7 +24,7 @@ def require_spreadable(model: Any, what: str) -> None:
 def shared_of(model: Any, m: int, n: int) -> Shared:
     """What all partitions share, of an estimator's parameters, m classes and n examples."""
     constant = model.intercept_scaling if model.fit_intercept else 0.0
-    return Shared(m, given_loss(model, m, n), float(model.smoothing), constant)
+    return Shared(m, given_loss(model, m, n), smoothing_of(model, m), constant)
 
 
 def pose_streamed(model: Any, rows: Rows, y: Any, sample_weight: Any) -> Posed:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class SpreadSettings:
-    """When a partition ends its sweeps, and block rounds give way to the corrective method.
+    """When a partition ends its sweeps, and block rounds give way to another method.
 
     The unit of cost is a round: one pass over the rows and one exchange of weights.
     """
@@ -25,4 +25,4 @@ class SpreadSettings:
     """Rounds that the pace is taken from."""
 
     patience: int = 60
-    """Block rounds to go, at that pace, before the corrective method takes over."""
+    """Block rounds to go, at that pace, before another method takes over."""

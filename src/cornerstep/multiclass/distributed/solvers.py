@@ -88,10 +88,10 @@ class SpreadRows(HostRows):
         return DualState(image, 0.0, alpha, probed, provenance=NOTHING)
 
     def state(self, image: FloatArray, linear: float) -> DualState:
-        """The state of what block ascent holds: its image, which is not rounded, and ``l``."""
+        """Of the points that block ascent holds: their image, unrounded, and the dual less |W|²."""
         probed = image.T @ self._probes if self.problem.sparse else image @ self._probes.T
         held = source_of("held")
-        return self.zero_state()._replace(
+        return self.zero_state(kept=False)._replace(
             image=image, linear=linear, probed=probed, provenance=held
         )
 

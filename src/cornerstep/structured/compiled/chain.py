@@ -15,16 +15,20 @@ References
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from cornerstep.core.compiling import njit_alloc, njit_alloc_inner
+from cornerstep.core.compiling import njit_alloc, njit_alloc_inner, njit_noalloc, njit_noalloc_inner
+from cornerstep.core.types import FloatArray
+from cornerstep.structured.compiled.records import Chains, Shape
 
 # Sums may be reordered (vectorised); NaN and infinity keep their meaning.
 _FAST = {"reassoc", "contract", "nsz", "arcp"}
 _SMALL = 1e-200  # sums below it have lost digits
 
 
-@njit_alloc_inner()
+@njit_noalloc_inner()
 def offsets(shape):
     """Where start, end and T begin in the weights."""
     start = shape.n_features * shape.n_labels
@@ -32,7 +36,7 @@ def offsets(shape):
     return start, end, end + shape.n_labels * shape.biases
 
 
-@njit_alloc_inner(fastmath=_FAST)
+@njit_noalloc_inner(fastmath=_FAST)
 def node_scores(chains, w, scale, i, theta):
     """``theta[t, a] = scale (W'x_t)_a``, with start and end added to the first and last node."""
     ptr, indptr, indices, values = chains.ptr, chains.indptr, chains.indices, chains.values
@@ -57,12 +61,12 @@ def node_scores(chains, w, scale, i, theta):
     return length
 
 
-@njit_alloc_inner(fastmath=_FAST)
-def viterbi(theta, length, links, has_links, labels):
+@njit_noalloc_inner(fastmath=_FAST)
+def viterbi(theta, length, links, has_links, column, labels, first):
     """The labeling of largest score ``sum_t theta[t, y_t] + links[y_t, y_t+1]``; its score.
 
-    ``theta`` is overwritten by the forward maxima; the way back searches each column once, so no
-    back pointers are kept.
+    It is written to ``labels``, from ``first`` on.  ``theta`` is overwritten by the forward maxima;
+    the way back searches each column once, so no back pointers are kept.
     """
     n_labels = theta.shape[1]
     total = 0.0
@@ -72,10 +76,9 @@ def viterbi(theta, length, links, has_links, labels):
             for a in range(1, n_labels):
                 if theta[t, a] > theta[t, best]:
                     best = a
-            labels[t] = best
+            labels[first + t] = best
             total += theta[t, best]
         return total
-    column = np.empty(n_labels)
     for t in range(1, length):
         before = theta[t - 1]
         link = links[0]
@@ -92,35 +95,36 @@ def viterbi(theta, length, links, has_links, labels):
     for a in range(1, n_labels):
         if theta[length - 1, a] > theta[length - 1, best]:
             best = a
-    labels[length - 1] = best
+    labels[first + length - 1] = best
     total = theta[length - 1, best]
     for t in range(length - 2, -1, -1):
-        after = labels[t + 1]
-        best = 0
+        after, best = best, 0
         for a in range(1, n_labels):
             if theta[t, a] + links[a, after] > theta[t, best] + links[best, after]:
                 best = a
-        labels[t] = best
+        labels[first + t] = best
     return total
 
 
-@njit_alloc_inner()
-def score(theta, length, links, has_links, labels):
-    """``sum_t theta[t, y_t] + links[y_t, y_t+1]``."""
-    total = theta[0, labels[0]]
+@njit_noalloc_inner()
+def score(theta, length, links, has_links, labels, first):
+    """``sum_t theta[t, y_t] + links[y_t, y_t+1]`` of the labels from ``first`` on."""
+    before = labels[first]
+    total = theta[0, before]
     for t in range(1, length):
-        total += theta[t, labels[t]]
+        here = labels[first + t]
+        total += theta[t, here]
         if has_links:
-            total += links[labels[t - 1], labels[t]]
+            total += links[before, here]
+        before = here
     return total
 
 
-@njit_alloc_inner()
-def links_in(shape, w):
+def links_in(shape: Shape, w: FloatArray) -> FloatArray:
     """T, where there is one, as a view of w."""
     if not shape.transitions:
         return np.zeros((1, 1))
-    return w[offsets(shape)[2] :].reshape((shape.n_labels, shape.n_labels))
+    return w[-(shape.n_labels**2) :].reshape(shape.n_labels, shape.n_labels)
 
 
 @njit_alloc_inner()
@@ -136,36 +140,34 @@ def links_of(chains, w, scale):
     return out
 
 
-@njit_alloc_inner()
-def longest(ptr):
-    """The largest number of nodes of a chain."""
-    most = 0
-    for i in range(ptr.shape[0] - 1):
-        most = max(most, ptr[i + 1] - ptr[i])
-    return most
-
-
-@njit_alloc(nogil=True)
-def decode(chains, w, first, last, augment, labels, values):
+def decode(
+    chains: Chains, w: FloatArray, first: int, last: int, augment: bool, labels: Any, values: Any
+) -> None:
     """The best labelings of chains ``first`` to ``last - 1`` at w, with the costs if ``augment``.
 
     ``labels`` takes the labelings (an entry per node), ``values[i]`` the score of the best one
     above the truth's: the structured hinge, if augmented.
     """
-    ptr, truth, costs, has_links = chains.ptr, chains.truth, chains.costs, chains.shape.transitions
-    links = links_in(chains.shape, w)
-    theta = np.empty((longest(ptr), chains.shape.n_labels))
+    size = int(np.diff(chains.ptr[first : last + 1]).max(initial=0))
+    work = np.empty((size, chains.shape.n_labels)), np.empty(chains.shape.n_labels)
+    decode_all(chains, w, links_in(chains.shape, w), first, last, augment, labels, values, work)
+
+
+@njit_noalloc(nogil=True)
+def decode_all(chains, w, links, first, last, augment, labels, values, work):
+    """:func:`decode` with ``work`` to overwrite: a row for each node of a chain, and one more."""
+    ptr, truth, has_links = chains.ptr, chains.truth, chains.shape.transitions
+    theta, column = work
     for i in range(first, last):
         length = node_scores(chains, w, 1.0, i, theta)
-        here = truth[ptr[i] : ptr[i + 1]]
-        base = score(theta, length, links, has_links, here)
+        base = score(theta, length, links, has_links, truth, ptr[i])
         if augment:
-            add_costs(theta, length, here, costs[ptr[i] : ptr[i + 1]], 1.0)
-        best = viterbi(theta, length, links, has_links, labels[ptr[i] : ptr[i + 1]])
+            add_costs(theta, chains, i, 1.0)
+        best = viterbi(theta, length, links, has_links, column, labels, ptr[i])
         values[i] = best - base
 
 
-@njit_alloc(nogil=True)
+@njit_noalloc(nogil=True)
 def all_scores(chains, w, out):
     """The scores of all nodes, one row each."""
     ptr = chains.ptr
@@ -173,118 +175,127 @@ def all_scores(chains, w, out):
         node_scores(chains, w, 1.0, i, out[ptr[i] : ptr[i + 1]])
 
 
-@njit_alloc_inner()
-def add_costs(theta, length, here, costs, scale):
-    """Add ``scale`` times the cost of a wrong label to all labels but the true one."""
-    n_labels = theta.shape[1]
-    for t in range(length):
-        for a in range(n_labels):
-            theta[t, a] += scale * costs[t]
-        theta[t, here[t]] -= scale * costs[t]
+@njit_noalloc_inner()
+def add_costs(theta, chains, i, scale):
+    """Add ``scale`` times the cost of a wrong label to all labels of chain i but the true ones."""
+    first = chains.ptr[i]
+    for t in range(chains.ptr[i + 1] - first):
+        cost = scale * chains.costs[first + t]
+        for a in range(theta.shape[1]):
+            theta[t, a] += cost
+        theta[t, chains.truth[first + t]] -= cost
 
 
-@njit_alloc_inner()
-def scatter(chains, i, labels, amount, w):
-    """``w += amount * phi(x_i, labels)``."""
+@njit_noalloc_inner()
+def scatter(chains, i, labels, at, amount, w):
+    """``w += amount * phi(x_i, y)`` for the labels y from ``at`` on."""
     ptr, indptr, indices, values = chains.ptr, chains.indptr, chains.indices, chains.values
     _, n_labels, biases, has_links = chains.shape
     start, end, base = offsets(chains.shape)
-    first = ptr[i]
-    length = ptr[i + 1] - first
-    for t in range(length):
-        for k in range(indptr[first + t], indptr[first + t + 1]):
-            w[indices[k] * n_labels + labels[t]] += amount * values[k]
-        if has_links and t > 0:
-            w[base + labels[t - 1] * n_labels + labels[t]] += amount
+    first, last = ptr[i], ptr[i + 1] - 1
+    before = np.int64(labels[at])
     if biases:
-        w[start + labels[0]] += amount
-        w[end + labels[length - 1]] += amount
+        w[start + before] += amount
+    for row in range(first, last + 1):
+        here = np.int64(labels[at + row - first])
+        for k in range(indptr[row], indptr[row + 1]):
+            w[indices[k] * n_labels + here] += amount * values[k]
+        if has_links and row > first:
+            w[base + before * n_labels + here] += amount
+        before = here
+    if biases:
+        w[end + before] += amount
 
 
-@njit_alloc(nogil=True)
+@njit_noalloc_inner()
+def scatter_change(chains, i, labels, at, amount, w):
+    """``w += amount (phi(x_i, y_i) - phi(x_i, y))`` for the labels y from ``at`` on."""
+    scatter(chains, i, chains.truth, chains.ptr[i], amount, w)
+    scatter(chains, i, labels, at, -amount, w)
+
+
+@njit_noalloc(nogil=True)
 def scatter_all(chains, labels, w):
     """``w += sum_i weight_i (phi(x_i, y_i) - phi(x_i, labels_i))``; that sum of their losses."""
-    ptr, truth, costs = chains.ptr, chains.truth, chains.costs
+    ptr = chains.ptr
     total = 0.0
     for i in range(ptr.shape[0] - 1):
-        chosen = labels[ptr[i] : ptr[i + 1]]
-        here = truth[ptr[i] : ptr[i + 1]]
-        lost = loss(here, chosen, costs[ptr[i] : ptr[i + 1]])
+        lost = loss(chains, i, labels, ptr[i])
         total += chains.weights[i] * lost
-        if lost > 0.0 or not same(here, chosen):
-            scatter(chains, i, here, chains.weights[i], w)
-            scatter(chains, i, chosen, -chains.weights[i], w)
+        if lost > 0.0 or not is_truth(chains, i, labels, ptr[i]):
+            scatter_change(chains, i, labels, ptr[i], chains.weights[i], w)
     return total
 
 
-@njit_alloc_inner()
-def loss(here, labels, costs):
-    """``sum of costs[t] where labels[t] is wrong``."""
-    total = 0.0
-    for t in range(here.shape[0]):
-        if here[t] != labels[t]:
-            total += costs[t]
+@njit_noalloc_inner()
+def loss(chains, i, labels, at):
+    """``sum of costs where labels[at:] is wrong`` in chain i."""
+    first, total = chains.ptr[i], 0.0
+    for row in range(first, chains.ptr[i + 1]):
+        if chains.truth[row] != labels[at + row - first]:
+            total += chains.costs[row]
     return total
 
 
-@njit_alloc_inner()
-def same(one, other):
-    """Whether two labelings are equal."""
-    for t in range(one.shape[0]):  # noqa: SIM110 - compiled
-        if one[t] != other[t]:
+@njit_noalloc_inner()
+def same(one, p, other, q, length):
+    """Whether two labelings, from ``p`` and from ``q`` on, are equal."""
+    for t in range(length):  # noqa: SIM110 - compiled
+        if one[p + t] != other[q + t]:
             return False
     return True
 
 
+@njit_noalloc_inner()
+def is_truth(chains, i, labels, at):
+    """Whether the labels from ``at`` on are the true ones of chain i."""
+    return same(chains.truth, chains.ptr[i], labels, at, chains.ptr[i + 1] - chains.ptr[i])
+
+
 @njit_alloc(nogil=True)
-def subgradient_sweep(order, chains, lam, total, late, numbers):
+def subgradient_sweep(order, chains, size, lam, total, late, numbers):
     """``total += c_i psi_i(y*)`` at ``w = total / (lam t)``, for the chains in order.
 
-    ``c_i`` is the chain's weight over the mean weight.  ``numbers = (t, sum of c L)``; ``late``
-    makes the average: ``sum over steps of total`` is ``t total - late``.
+    ``c_i`` is the chain's weight over the mean weight, ``size`` the length of the longest chain.
+    ``numbers = (t, sum of c L)``; ``late`` makes the average: ``sum over steps of total`` is
+    ``t total - late``.
     """
-    ptr, truth, costs = chains.ptr, chains.truth, chains.costs
     n_labels, has_links = chains.shape.n_labels, chains.shape.transitions
-    theta = np.empty((longest(ptr), n_labels))
-    found = np.empty(theta.shape[0], np.int16)
+    theta, column = np.empty((size, n_labels)), np.empty(n_labels)
+    found = np.empty(size, np.int16)
     for position in range(order.shape[0]):
         i = order[position]
-        first, last = ptr[i], ptr[i + 1]
         t = numbers[0]
         scale = 1.0 / (lam * t) if t > 0 else 0.0
         links = links_of(chains, total, scale)
         length = node_scores(chains, total, scale, i, theta)
-        add_costs(theta, length, truth[first:last], costs[first:last], 1.0)
-        viterbi(theta, length, links, has_links, found)
-        here, chosen = truth[first:last], found[:length]
-        c = chains.weights[i] * (ptr.shape[0] - 1) / chains.total
+        add_costs(theta, chains, i, 1.0)
+        viterbi(theta, length, links, has_links, column, found, 0)
+        c = chains.weights[i] * (chains.ptr.shape[0] - 1) / chains.total
         numbers[0] += 1.0
-        numbers[1] += c * loss(here, chosen, costs[first:last])
-        if not same(here, chosen):
-            scatter(chains, i, here, c, total)
-            scatter(chains, i, chosen, -c, total)
-            scatter(chains, i, here, c * t, late)
-            scatter(chains, i, chosen, -c * t, late)
+        numbers[1] += c * loss(chains, i, found, 0)
+        if not is_truth(chains, i, found, 0):
+            scatter_change(chains, i, found, 0, c, total)
+            scatter_change(chains, i, found, 0, c * t, late)
 
 
 @njit_alloc(nogil=True)
-def sum_product(chains, w, scale, temperature, first, last, marginals, pairs, expected):
+def sum_product(chains, size, w, scale, temperature, first, last, marginals, pairs, expected):
     """Marginals of ``p(y) ~ exp(scale w'phi(x_i, y) + temperature L_i(y))``, by forward-backward.
 
-    ``marginals`` has a row per node; ``pairs[i]`` takes the pair marginals, summed over the chain,
-    and ``expected[i]`` the mean of L_i.
+    ``size`` is the length of the longest chain.  ``marginals`` has a row per node; ``pairs[i]``
+    takes the pair marginals, summed over the chain, and ``expected[i]`` the mean of L_i.
     """
     ptr, truth, costs = chains.ptr, chains.truth, chains.costs
     n_labels, has_links = chains.shape.n_labels, chains.shape.transitions
     links = links_of(chains, w, scale)
-    size = longest(ptr)
     theta, alpha = np.empty((size, n_labels)), np.empty((size, n_labels))
     beta, weights = np.empty((size, n_labels)), np.empty((size, n_labels))
     factors = np.exp(links - links.max())
     for i in range(first, last):
         length = node_scores(chains, w, scale, i, theta)
         here, cost = truth[ptr[i] : ptr[i + 1]], costs[ptr[i] : ptr[i + 1]]
-        add_costs(theta, length, here, cost, temperature)
+        add_costs(theta, chains, i, temperature)
         out = marginals[ptr[i] : ptr[i + 1]]
         if has_links:
             if not scaled_forward_backward(
@@ -422,7 +433,7 @@ def forward_backward(theta, length, links, alpha, beta, marginals, pairs):
                 pairs[a, b] += p * column[b] / total
 
 
-@njit_alloc(nogil=True)
+@njit_noalloc(nogil=True)
 def scatter_marginals(chains, marginals, pairs, w):
     """``w += sum_i weight_i (phi(x_i, y_i) - E phi(x_i, y))`` for marginals of all chains."""
     ptr, indptr, indices, values = chains.ptr, chains.indptr, chains.indices, chains.values
@@ -430,7 +441,7 @@ def scatter_marginals(chains, marginals, pairs, w):
     start, end, base = offsets(chains.shape)
     for i in range(ptr.shape[0] - 1):
         first, last, amount = ptr[i], ptr[i + 1], chains.weights[i]
-        scatter(chains, i, chains.truth[first:last], amount, w)
+        scatter(chains, i, chains.truth, first, amount, w)
         for row in range(first, last):
             for k in range(indptr[row], indptr[row + 1]):
                 x = amount * values[k]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 
 class Shape(NamedTuple):
     """What the weights are made of; see :mod:`cornerstep.structured.compiled.chain`."""
@@ -56,6 +58,7 @@ class State(NamedTuple):
     w: Any
     v: Any
     numbers: Any
+    links: Any  # T, a view of w
 
 
 class Marginals(NamedTuple):
@@ -84,4 +87,28 @@ class Scratch(NamedTuple):
     mean: Marginals
     route: Route
     found: Any
+    leaving: Any
     slopes: Any
+
+
+def scratch(size: int, n_labels: int, room: int) -> Scratch:
+    """What visits of blocks overwrite: of at most so many nodes, labels and planes."""
+    most = max(2 * size, size * n_labels)  # entries of a route
+    pairs = 2 * size + n_labels**2
+    return Scratch(
+        np.empty((size, n_labels)),
+        np.empty(n_labels),
+        Marginals(
+            np.empty((size, n_labels)), np.zeros(n_labels**2), np.empty(n_labels**2, np.int64)
+        ),
+        Route(
+            np.empty(most, np.int64),
+            np.empty(most, np.int64),
+            np.empty(most),
+            np.empty(pairs, np.int64),
+            np.empty(pairs),
+        ),
+        np.empty(size, np.int16),
+        np.empty(size, np.int16),
+        np.empty(room),
+    )

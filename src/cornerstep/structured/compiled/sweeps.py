@@ -17,52 +17,30 @@ from __future__ import annotations
 
 import numpy as np
 
-from cornerstep.core.compiling import njit_alloc, njit_alloc_inner, njit_inline
+from cornerstep.core.compiling import njit_inline, njit_noalloc, njit_noalloc_inner
 from cornerstep.structured.compiled.chain import (
     add_costs,
-    links_in,
-    longest,
     loss,
     node_scores,
     offsets,
     score,
     viterbi,
-)  # fmt: skip
+)
 from cornerstep.structured.compiled.chain_planes import copy, gather, norm, place, plane, put
-from cornerstep.structured.compiled.records import Marginals, Route, Scratch
 from cornerstep.structured.solvers.settings import BLOCK
 
 FW, PAIRWISE, AWAY, AUTO = 0, 1, 2, 3
 _ALONE, _NEGLIGIBLE = BLOCK.alone, BLOCK.negligible  # constants to the compiler
+_ZERO = np.int64(0)  # as a literal it would be another type, for which kernels were compiled again
 
 
-@njit_alloc(nogil=True)
-def sweep(order, rule, remembered, keep, chains, lam, state, planes, gaps, buffer):
+@njit_noalloc(nogil=True)
+def sweep(order, rule, remembered, keep, chains, lam, state, planes, gaps, work, buffer):
     """Visit the chains in ``order``; see :func:`visit`.
 
     Returns how many were visited: fewer than asked for if the planes ran out of room.
     """
     weights, counts = planes.weights, planes.counts
-    n_labels, size = chains.shape.n_labels, longest(chains.ptr)
-    most = max(2 * size, size * n_labels)  # entries of a route
-    mean = Marginals(
-        np.empty((size, n_labels)), np.zeros(n_labels**2), np.empty(n_labels**2, np.int64)
-    )
-    route = Route(
-        np.empty(most, np.int64),
-        np.empty(most, np.int64),
-        np.empty(most),
-        np.empty(2 * size + n_labels**2, np.int64),
-        np.empty(2 * size + n_labels**2),
-    )
-    work = Scratch(
-        np.empty((size, n_labels)),
-        np.empty(n_labels),
-        mean,
-        route,
-        np.empty(size, planes.labels.dtype),
-        np.empty(weights.shape[1]),
-    )
     for position in range(order.shape[0]):
         i = order[position]
         if not remembered and counts[i] == weights.shape[1] and full(weights, i):
@@ -71,7 +49,7 @@ def sweep(order, rule, remembered, keep, chains, lam, state, planes, gaps, buffe
     return order.shape[0]
 
 
-@njit_alloc_inner()
+@njit_noalloc_inner()
 def full(weights, i):
     """Whether all planes of block i have weight."""
     for k in range(weights.shape[1]):  # noqa: SIM110 - compiled
@@ -87,57 +65,58 @@ def visit(i, rule, remembered, keep, chains, lam, state, planes, gaps, work, buf
     Its answer is the oracle's or, with ``remembered``, the best of the block's own planes.  Planes
     of weight 0 give way to new ones once a block has ``keep``.
     """
-    ptr, costs, shape = chains.ptr, chains.costs, chains.shape
-    theta, dots, mean, route, found, slopes = work
-    w, numbers = state.w, state.numbers
+    ptr, shape = chains.ptr, chains.shape
+    theta, dots, mean, route, found, leaving, slopes = work
+    w, links, numbers = state.w, state.links, state.numbers
     weight, total, has_links = chains.weights[i], chains.total, shape.transitions
     base = offsets(shape)[2]
-    links = links_in(shape, w)
-    here = chains.truth[ptr[i] : ptr[i + 1]]
-    length = here.shape[0]
+    length = ptr[i + 1] - ptr[i]
     n_pairs = gather(planes, ptr, i, has_links, mean) if rule != PAIRWISE else 0
     if remembered:
         along_planes(chains, planes, i, w, dots, slopes)
         middle, best, worst = rank(chains, planes, i, 0.0, slopes)
-        copy(plane(planes, ptr, i, best), found)
+        copy(planes.labels, plane(planes, ptr, i, best), found, _ZERO, length)
         top, lost = slopes[best], planes.losses[i, best]
     else:
         node_scores(chains, w, 1.0, i, theta)
-        own = score(theta, length, links, has_links, here)
+        own = score(theta, length, links, has_links, chains.truth, ptr[i])
         if rule == FW:  # the mean is all that it needs
-            middle = mean_slope(planes, i, length, theta, w[base:], own, mean, n_pairs)
+            middle = mean_slope(planes, i, length, theta, w, base, own, mean, n_pairs)
             middle = middle * weight / total
             best, worst = -1, -1
         else:
             for k in range(planes.counts[i]):
-                slopes[k] = score(theta, length, links, has_links, plane(planes, ptr, i, k))
+                at = plane(planes, ptr, i, k)
+                slopes[k] = score(theta, length, links, has_links, planes.labels, at)
             middle, best, worst = rank(chains, planes, i, own, slopes)
-        add_costs(theta, length, here, costs[ptr[i] : ptr[i + 1]], 1.0)
-        top = (viterbi(theta, length, links, has_links, found) - own) * weight / total
-        lost = loss(here, found[:length], costs[ptr[i] : ptr[i + 1]])
+        add_costs(theta, chains, i, 1.0)
+        top = (viterbi(theta, length, links, has_links, dots, found, _ZERO) - own) * weight / total
+        lost = loss(chains, i, found, _ZERO)
         gaps[i] = max(top - middle, 0.0)
-        best = place(planes, ptr, i, found[:length])
+        best = place(planes, ptr, i, found)
     numbers[0] += 1.0
-    chosen = found[:length]
-    leaving = chosen if worst < 0 else plane(planes, ptr, i, worst)
-    heavy = 1.0 if worst < 0 else planes.weights[i, worst]
-    low = 0.0 if worst < 0 else slopes[worst]
+    heavy, low = 1.0, 0.0
+    if worst < 0:
+        copy(found, _ZERO, leaving, _ZERO, length)
+    else:
+        copy(planes.labels, plane(planes, ptr, i, worst), leaving, _ZERO, length)
+        heavy, low = planes.weights[i, worst], slopes[worst]
     kind, step, limit, sizes = choose(
-        i, rule, chains, lam, top, middle, low, heavy, mean, n_pairs, chosen, leaving, route, buffer
+        i, rule, chains, lam, top, middle, low, heavy, mean, n_pairs, found, leaving, route, buffer
     )
     for k in range(n_pairs):
         mean.pairs[mean.touched[k]] = 0.0
     if kind < 0:
         return
     if best < 0 and kind != AWAY:
-        best = put(planes, ptr, i, chosen, lost, keep)
+        best = put(planes, ptr, i, found, lost, keep)
     amount = weight * step / (lam * total)
     apply_direction(chains, i, amount, route, sizes, state, buffer)
     update_weights(chains, planes, i, kind, step, limit, best, worst, numbers)
 
 
-@njit_alloc_inner()
-def mean_slope(planes, i, length, theta, links, own, mean, n_pairs):
+@njit_noalloc_inner()
+def mean_slope(planes, i, length, theta, w, base, own, mean, n_pairs):
     """``sum_k a_k (L_k - w'psi_k)`` of block i from its marginals; ``own``: the truth's score."""
     nodes, pairs, touched = mean
     weights, losses, counts = planes.weights, planes.losses, planes.counts
@@ -148,11 +127,11 @@ def mean_slope(planes, i, length, theta, links, own, mean, n_pairs):
         for a in range(theta.shape[1]):
             total += nodes[t, a] * theta[t, a]
     for k in range(n_pairs):
-        total += pairs[touched[k]] * links[touched[k]]
+        total += pairs[touched[k]] * w[base + touched[k]]
     return total
 
 
-@njit_alloc_inner()
+@njit_noalloc_inner()
 def rank(chains, planes, i, own, slopes):
     """Make scores ``w'phi_k`` slopes ``p_i (L_k - w'psi_k)``; their mean, the best and the worst.
 
@@ -172,7 +151,7 @@ def rank(chains, planes, i, own, slopes):
     return middle, best, worst
 
 
-@njit_alloc_inner()
+@njit_noalloc_inner()
 def choose(
     i, rule, chains, lam, top, middle, low, heavy, mean, n_pairs, chosen, leaving, route, buffer
 ):
@@ -211,7 +190,7 @@ def choose(
     return kind, step, limit, sizes
 
 
-@njit_alloc_inner()
+@njit_noalloc_inner()
 def build_direction(direction, chains, i, mean, n_pairs, chosen, leaving, route):
     """Write ``v - x``, ``v - u`` or ``x - u`` to ``route``: block x, answer v, worst plane u.
 
@@ -259,7 +238,7 @@ def build_direction(direction, chains, i, mean, n_pairs, chosen, leaving, route)
     return count, links
 
 
-@njit_alloc_inner()
+@njit_noalloc_inner()
 def fill(chains, i, route, sizes, buffer):
     """Add the direction to the buffer, which was all 0; returns ``|psi|²``."""
     ptr, indptr, indices, values = chains.ptr, chains.indptr, chains.indices, chains.values
@@ -286,7 +265,7 @@ def fill(chains, i, route, sizes, buffer):
     return max(square, 0.0)
 
 
-@njit_alloc_inner()
+@njit_noalloc_inner()
 def along_node(chains, i, t, a, buffer):
     """``<buffer, the joint feature of label a at node t>``."""
     ptr, indptr, indices, values = chains.ptr, chains.indptr, chains.indices, chains.values
@@ -303,7 +282,7 @@ def along_node(chains, i, t, a, buffer):
     return total
 
 
-@njit_alloc_inner()
+@njit_noalloc_inner()
 def along_planes(chains, planes, i, vector, dots, out):
     """``out[k] = <vector, phi_k>`` of the planes of block i, but for a constant that they share.
 
@@ -312,36 +291,36 @@ def along_planes(chains, planes, i, vector, dots, out):
     ptr, n_labels, has_links = chains.ptr, chains.shape.n_labels, chains.shape.transitions
     base = offsets(chains.shape)[2]
     length, count = ptr[i + 1] - ptr[i], planes.counts[i]
-    first = plane(planes, ptr, i, np.int64(0))
+    labels, first = planes.labels, plane(planes, ptr, i, _ZERO)
     for k in range(count):
         out[k] = 0.0
     before = False  # whether planes disagree at the node before
     for t in range(length):
         differ = False
         for k in range(1, count):
-            if plane(planes, ptr, i, k)[t] != first[t]:
+            if labels[first + k * length + t] != labels[first + t]:
                 differ = True
                 break
         if differ:
             for a in range(n_labels):
                 dots[a] = np.nan
             for k in range(count):
-                label = np.int64(plane(planes, ptr, i, k)[t])  # as fill has it: compiled once
+                label = np.int64(labels[first + k * length + t])  # as fill has it: compiled once
                 if np.isnan(dots[label]):
                     dots[label] = along_node(chains, i, t, label, vector)
                 out[k] += dots[label]
         if has_links and t > 0 and (differ or before):
             for k in range(count):
-                labels = plane(planes, ptr, i, k)
-                out[k] += vector[base + np.int64(labels[t - 1]) * n_labels + labels[t]]
+                at = first + k * length + t
+                out[k] += vector[base + np.int64(labels[at - 1]) * n_labels + labels[at]]
         before = differ
 
 
-@njit_alloc_inner()
+@njit_noalloc_inner()
 def apply_direction(chains, i, amount, route, sizes, state, buffer):
     """``w += amount psi`` and ``v += amount late psi`` for the psi of the buffer; empty it."""
     ptr, indptr, indices = chains.ptr, chains.indptr, chains.indices
-    w, v, numbers = state
+    w, v, numbers = state.w, state.v, state.numbers
     late = 0.5 * numbers[0] * (numbers[0] - 1.0)
     n_labels, biases = chains.shape.n_labels, chains.shape.biases
     start, end, base = offsets(chains.shape)
@@ -358,7 +337,7 @@ def apply_direction(chains, i, amount, route, sizes, state, buffer):
         _move(buffer, base + route.pairs[e], amount, late, w, v)
 
 
-@njit_alloc_inner()
+@njit_noalloc_inner()
 def _move(buffer, index, amount, late, w, v):
     change = amount * buffer[index]
     w[index] += change
@@ -366,7 +345,7 @@ def _move(buffer, index, amount, late, w, v):
     buffer[index] = 0.0
 
 
-@njit_alloc_inner()
+@njit_noalloc_inner()
 def clear(chains, i, route, sizes, buffer):
     """Empty the buffer."""
     ptr, indptr, indices = chains.ptr, chains.indptr, chains.indices
@@ -382,7 +361,7 @@ def clear(chains, i, route, sizes, buffer):
         buffer[base + route.pairs[e]] = 0.0
 
 
-@njit_alloc_inner()
+@njit_noalloc_inner()
 def update_weights(chains, planes, i, kind, step, limit, best, worst, numbers):
     """Carry a step over to the weights of block i and to l."""
     weights, losses, count = planes.weights, planes.losses, planes.counts[i]

@@ -31,11 +31,13 @@ _HINT = ": make numbers of words and dicts by DictVectorizer or FeatureHasher of
 
 
 class ChainModel(BaseEstimator, StructuredModel):
-    """``sum_t <W[:, y_t], x_t> + T[y_t, y_t+1]``, with optional biases of the first and last label.
+    r"""Labels in a row, each with features, and a weight for each pair of neighbours.
 
-    An example x is an array or CSR matrix of shape (L, d), one row a node, or a pair
-    ``(features, node_weights)``; a labeling y is a sequence of L labels.  The loss is the Hamming
-    loss ``sum_t c_t [y_t != y_hat_t]``.
+    .. math:: \sum_t \langle W_{y_t}, x_t \rangle + T_{y_t, y_{t+1}}
+
+    Biases of the first and the last label are optional.  An example x is an array or CSR matrix of
+    shape (L, d), one row a node, or a pair ``(features, node_weights)``; a labeling y is a sequence
+    of L labels.  The loss is the Hamming loss ``sum_t c_t [y_t != y_hat_t]``.
 
     Parameters
     ----------

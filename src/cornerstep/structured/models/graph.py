@@ -29,7 +29,9 @@ class Graph(NamedTuple):
 
 
 class GraphModel(BaseEstimator, CutModel):
-    """``sum_i <W[:, y_i], x_i> + sum_e <V[:, y_a, y_b], f_e>`` with the Hamming loss.
+    r"""Labels on the nodes of a graph, with features of nodes and edges, and the Hamming loss.
+
+    .. math:: \sum_i \langle W_{y_i}, x_i \rangle + \sum_{e = ab} \langle V_{y_a y_b}, f_e \rangle
 
     An example x is a tuple ``(nodes, edges)``, ``(nodes, edges, edge_features)`` or
     ``(nodes, edges, edge_features, node_weights)``: an array (N, d), an integer array (E, 2), an

@@ -34,10 +34,11 @@ _EXACT = 1e-11  # row and column sums
 
 
 class MatchingModel(BaseEstimator, StructuredModel):
-    """``sum_i <w, x[i, y_i]>`` with the share of wrongly matched rows for a loss.
+    r"""Which row belongs to which column; the loss is the share of rows wrongly matched.
 
-    An example x is an array of shape (k, l, d) with k <= l: features of matching row i with column
-    j.  A labeling y is an integer array of shape (k,): the columns of the rows, all different.
+    A matching y scores :math:`\sum_i \langle w, x_{i, y_i} \rangle`.  An example x is an array of
+    shape (k, l, d) with k <= l: features of matching row i with column j.  A labeling y is an
+    integer array of shape (k,): the columns of the rows, all different.
 
     Parameters
     ----------

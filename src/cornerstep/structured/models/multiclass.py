@@ -22,7 +22,7 @@ from cornerstep.structured.models.base import StructuredModel
 
 
 class MulticlassModel(BaseEstimator, StructuredModel):
-    """``<W[:, y], x>`` with the zero-one loss.
+    r"""One label for each example, scored by :math:`\langle W_y, x \rangle`; zero-one loss.
 
     Examples are the rows of an array or CSR matrix, labelings the entries of a vector.
 

@@ -30,7 +30,9 @@ _ENUMERABLE = 12
 
 
 class MultilabelModel(BaseEstimator, CutModel):
-    """``sum_j y_j <w_j, x> + sum over edges of V_jk[y_j, y_k]`` with the Hamming loss.
+    r"""Any number of tags for each example, in pairs that may attract or repel; Hamming loss.
+
+    .. math:: \sum_j y_j \langle w_j, x \rangle + \sum_{jk} V_{jk}(y_j, y_k)
 
     Examples are the rows of an array or CSR matrix, labelings the rows of a 0/1 array.
 

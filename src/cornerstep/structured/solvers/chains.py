@@ -17,7 +17,7 @@ from cornerstep.optimiser.pieces import Pieces
 from cornerstep.structured.compiled import chain as kernels
 from cornerstep.structured.compiled import chain_planes
 from cornerstep.structured.compiled import sweeps as steps
-from cornerstep.structured.compiled.records import Chains, Planes, State
+from cornerstep.structured.compiled.records import Chains, Planes, Scratch, State, scratch
 from cornerstep.structured.problem import Corners, DualBlocks, Examples
 from cornerstep.structured.solvers.settings import BLOCK
 
@@ -50,7 +50,8 @@ class ChainExamples(Examples):
         self.n_labels = chains.shape.n_labels
         self.n_jobs = n_jobs
         self._lengths = np.diff(chains.ptr)
-        self.longest += int(np.diff(chains.indptr).max()) + 2 * int(self._lengths.max()) + 64
+        self.most_nodes = int(self._lengths.max())
+        self.longest += int(np.diff(chains.indptr).max()) + 2 * self.most_nodes + 64
         self.n_sums += 2 * self.nodes
         self.inexact = 0.0  # Viterbi's algorithm is exact but for rounding
         self.outside = gamma(2**16)  # marginals are quotients of sums of exponentials
@@ -149,10 +150,9 @@ class ChainExamples(Examples):
             w = np.sum([scale * stage for stage, scale, _ in stages], axis=0)
             temperature = sum(stage[2] for stage in stages)
             marginals = np.empty((self.nodes, self.n_labels))
+            size, out = self.most_nodes, (marginals, pairs, expected)
             self.spread(
-                lambda a, b: kernels.sum_product(
-                    self.chains, w, 1.0, temperature, a, b, marginals, pairs, expected
-                )
+                lambda a, b: kernels.sum_product(self.chains, size, w, 1.0, temperature, a, b, *out)
             )
             losses = float((self.weights * expected).sum())
         image = np.zeros(self.size)
@@ -200,7 +200,8 @@ class ChainExamples(Examples):
     ) -> None:
         """``total += c_i psi_i(y*)`` at ``w = total / (lam t)``, one example after the other."""
         self.oracle_calls += len(order)
-        kernels.subgradient_sweep(order, self.chains, lam, total, late, numbers)
+        size = self.most_nodes
+        kernels.subgradient_sweep(order, self.chains, size, lam, total, late, numbers)
 
 
 def simplex_rows(Z: FloatArray) -> FloatArray:
@@ -219,16 +220,19 @@ class ChainBlocks(DualBlocks):
         n, truth = examples.n, examples.chains.truth
         self.planes = Planes(truth.copy(), np.ones((n, 1)), np.zeros((n, 1)), np.ones(n, np.int64))
         self._buffer = np.zeros(examples.size)
+        self._work: Scratch | None = None
         self._grow(BLOCK.room)
 
     def sweep(self, order: Any, rule: str, remembered: bool) -> None:
         if not remembered:
             self.examples.oracle_calls += len(order)
         self._steps += len(order)
+        chains = self.examples.chains
         while len(order):
+            state = State(self.w, self.v, self.numbers, kernels.links_in(chains.shape, self.w))
             done = steps.sweep(
-                order, _CODES[rule], remembered, self.keep, self.examples.chains,
-                self.lam, State(self.w, self.v, self.numbers), self.planes, self.gaps, self._buffer,
+                order, _CODES[rule], remembered, self.keep, chains, self.lam, state, self.planes,
+                self.gaps, self._scratch(), self._buffer,
             )  # fmt: skip
             order = order[done:]
             if len(order):
@@ -244,6 +248,13 @@ class ChainBlocks(DualBlocks):
         wider[np.arange(labels.size) + np.repeat(more * ptr[:-1], old * np.diff(ptr))] = labels
         weights, losses = (np.pad(table, ((0, 0), (0, more))) for table in (weights, losses))
         self.planes = Planes(wider, weights, losses, counts)
+
+    def _scratch(self) -> Scratch:
+        """What visits overwrite, with room for the planes there are: also for those restored."""
+        room = self.planes.weights.shape[1]
+        if self._work is None or self._work.slopes.size != room:
+            self._work = scratch(self.examples.most_nodes, self.examples.n_labels, room)
+        return self._work
 
     def rebuild(self) -> None:
         chains, w = self.examples.chains, np.zeros(self.examples.size)
