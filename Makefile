@@ -41,7 +41,7 @@ attack: .venv/.test
 	$(BIN)/python -m attack $(ATTACK)
 
 docs: .venv/.docs
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	$(BIN)/python -m sphinx -W --keep-going -q -d build/doctrees docs site
 
 pictures: .venv/.docs
 	$(BIN)/python -m pictures
@@ -63,4 +63,4 @@ $(BIN)/python:
 	$(PYTHON) -m venv .venv
 
 clean:
-	rm -rf .venv report dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage* site benchmarks/results
+	rm -rf .venv report dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage* build site docs/gallery docs/reference/generated benchmarks/results

@@ -1,6 +1,7 @@
 """``python -m benchmarks [NAME ...]``: run benchmarks, print tables, write results and plots.
 
 ``python -m benchmarks reproduce [NAME ...]``: the tables and figures of the papers, or some.
+``python -m benchmarks fetch [NAME ...]``: data sets that scikit-learn can fetch, or some of them.
 """
 
 from __future__ import annotations
@@ -13,10 +14,27 @@ from rich.console import Console
 
 from benchmarks import data
 from benchmarks.core import Settings
+from benchmarks.fetch import ELSEWHERE, SOURCES, fetch
 from benchmarks.reproduce import ITEMS, reproduce
 from benchmarks.runner import RESULTS, run, write
 from benchmarks.suites import NAMES, load
 from benchmarks.table import show
+
+
+def _fetch(parser: argparse.ArgumentParser, names: tuple[str, ...]) -> None:
+    if unknown := set(names) - set(SOURCES):
+        parser.error(f"NAME must be one of {', '.join(SOURCES)}, got {', '.join(unknown)}")
+    folder = data.folder()
+    if folder is None:
+        parser.error(f"set {data.VARIABLE} to the folder where data sets are to be kept")
+    outcomes = fetch(folder, names)
+    for name, outcome, _ in outcomes:
+        print(f"{name}: {outcome}")
+    if not names:
+        for name, where in ELSEWHERE.items():
+            print(f"{name}: cannot be fetched by name; it is from {where}")
+    if not all(is_there for _, _, is_there in outcomes):
+        parser.exit(1)
 
 
 def main() -> None:
@@ -61,6 +79,9 @@ def main() -> None:
         if unknown := set(names) - set(known):
             parser.error(f"NAME must be one of {', '.join(known)}, got {', '.join(unknown)}")
         reproduce(options.quick, names, options.only, options.folder)
+        return
+    if options.names[:1] == ["fetch"]:
+        _fetch(parser, tuple(options.names[1:]))
         return
     settings = Settings(
         options.only, options.full, options.limit, options.iterations, options.splits,

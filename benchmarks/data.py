@@ -22,7 +22,7 @@ import scipy.sparse as sp
 from benchmarks.core import UnavailableError
 
 VARIABLE = "CORNERSTEP_DATA"
-WHAT_TO_SET = f"set {VARIABLE} to the folder with the data sets"
+WHAT_TO_SET = f"set {VARIABLE} to the folder with the data sets (python -m benchmarks fetch)"
 
 _FILES = {
     "caltech": "caltech101_silhouettes_28",

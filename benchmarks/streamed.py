@@ -50,12 +50,12 @@ def main() -> None:
 
     folder, solver, tol = Path(sys.argv[1]), sys.argv[2], float(sys.argv[3])
     X, y = np.load(folder / "X.npy", mmap_mode="r"), np.load(folder / "y.npy")
-    small = MulticlassSVC(solver=solver, C=C, max_iter=2, tol=0.5)
+    small = MulticlassSVC(solver=solver, C=C, smoothing=0, max_iter=2, tol=0.5)
     small.fit(np.array(X[:500]), y[:500])  # compiles
     before = _peak()
     limit = float(sys.argv[4]) if len(sys.argv) > 4 else None
     model = MulticlassSVC(
-        solver=solver, C=C, tol=tol, time_limit=limit, random_state=0, verbose=2
+        solver=solver, C=C, smoothing=0, tol=tol, time_limit=limit, random_state=0, verbose=2
     )  # fmt: skip
     start = time.perf_counter()
     model.fit(X, y)

@@ -1,7 +1,7 @@
-"""A hook of mkdocs: the Python blocks of a page run when the site is built, and show what they say.
+"""The Python blocks of a page run when the site is built, and show what they say.
 
-Blocks of a page share their names, top to bottom.  Below a block comes what it printed, the values
-of lines that are expressions, and the figures that it drew.  A block that fails ends the build.
+Each block runs alone, as a reader would paste it.  Below it comes what it printed, the values of
+lines that are expressions, and the figures that it drew.  A block that fails ends the build.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import ast
 import base64
 import os
 import re
-import sys
 import tempfile
 import warnings
 from contextlib import redirect_stdout
@@ -18,51 +17,57 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
 import matplotlib.pyplot as plt
 import numpy as np
 
-from pictures.style import drawing, save
+from pictures.style import ON_PAGES, drawing, save
 
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _MOST_LINES = 14
+_OPTIONAL = ("torch",)  # gigabytes on some systems: what builds the site need not have it
 
 
-def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Called by mkdocs for every page."""
+def executed(markdown: str, page: str) -> str:
+    """A page with what its blocks say below them."""
     if not BLOCK.search(markdown):
         return markdown
-    names: dict[str, Any] = {"__name__": "__docs__"}
     here = os.getcwd()
     with tempfile.TemporaryDirectory() as folder, drawing(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        plt.rcParams["figure.figsize"] = (5.6, 3.2)
-        plt.rcParams["figure.constrained_layout.use"] = True
+        plt.rcParams.update(ON_PAGES)
         os.chdir(folder)
         try:
-            return BLOCK.sub(lambda block: block[0] + _below(block[1], names, page), markdown)
+            return BLOCK.sub(lambda block: block[0] + _below(block[1], page), markdown)
         finally:
             os.chdir(here)
 
 
-def _below(code: str, names: dict[str, Any], page: Any) -> str:
+def _below(code: str, page: str) -> str:
     """Run a block; what it says, as Markdown."""
-    file = str(page.file.src_path)
-    said = StringIO()
-    with redirect_stdout(said):
-        for part in ast.parse(code, file).body:
-            if not isinstance(part, ast.Expr):
-                exec(compile(ast.Module([part], []), file, "exec"), names)
-                continue
-            value = eval(compile(ast.Expression(part.value), file, "eval"), names)
-            if _is_shown(value):
-                text = _words(value)
-                print(f"{ast.unparse(part)}{chr(10) if chr(10) in text else ' = '}{text}")
+    file, said = f"{page}.md", StringIO()
+    names: dict[str, Any] = {"__name__": "__docs__"}
+    try:
+        with redirect_stdout(said):
+            _run(code, file, names)
+    except ModuleNotFoundError as missing:
+        if missing.name not in _OPTIONAL:
+            raise
+        print(f"not run: {missing.name} is not installed where this page was made", file=said)
     lines = said.getvalue().rstrip().splitlines()
     more = ["..."] if len(lines) > _MOST_LINES else []
     shown = "\n".join(line[:110] for line in lines[:_MOST_LINES] + more)
     return (f"\n\n```text\n{shown}\n```" if shown else "") + "".join(map(_image, plt.get_fignums()))
+
+
+def _run(code: str, file: str, names: dict[str, Any]) -> None:
+    for part in ast.parse(code, file).body:
+        if not isinstance(part, ast.Expr):
+            exec(compile(ast.Module([part], []), file, "exec"), names)
+            continue
+        value = eval(compile(ast.Expression(part.value), file, "eval"), names)
+        if _is_shown(value):
+            text = _words(value)
+            print(f"{ast.unparse(part)}{chr(10) if chr(10) in text else ' = '}{text}")
 
 
 def _is_shown(value: Any) -> bool:

@@ -36,7 +36,7 @@ _COLOURS = {
 INK, MUTED, GRID, PAPER, BLUE, ORANGE, GREEN, PURPLE, GREY = (c[0] for c in _COLOURS.values())
 SERIES = (BLUE, ORANGE, GREEN, PURPLE, GREY)
 
-_LOOK: Any = {
+LOOK: Any = {
     "svg.fonttype": "none",
     "svg.hashsalt": "cornerstep",
     "font.size": 10,
@@ -66,6 +66,8 @@ _LOOK: Any = {
     "lines.linewidth": 1.8,
 }
 
+ON_PAGES: Any = {"figure.figsize": (5.6, 3.2), "figure.constrained_layout.use": True}
+
 
 def _style_sheet() -> str:
     light, dark = (
@@ -80,14 +82,14 @@ def _style_sheet() -> str:
 @contextmanager
 def drawing() -> Iterator[None]:
     """Draw in this look."""
-    with plt.rc_context(_LOOK):
+    with plt.rc_context(LOOK):
         yield
 
 
 def save(figure: Any, name: str, folder: Path = FOLDER) -> Path:
     """Write a figure as ``name.svg`` and close it."""
     text = StringIO()
-    with plt.rc_context(_LOOK):
+    with plt.rc_context(LOOK):
         figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
     plt.close(figure)
     svg = text.getvalue()

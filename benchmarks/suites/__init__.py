@@ -17,6 +17,7 @@ _MODULES = {
     "memory": "memory",
     "import": "import_time",
     "busy": "busy",
+    "cold": "cold",
     "multiclass": "multiclass",
     "losses_time": "losses_time",
     "fw_iteration": "fw_iteration",

@@ -66,7 +66,7 @@ def _fit(problem: Problem, name: str) -> Answer:
 
     from cornerstep import MulticlassSVC
 
-    options: dict[str, Any] = {"C": C, "tol": TOL, "random_state": 0}
+    options: dict[str, Any] = {"C": C, "smoothing": 0, "tol": TOL, "random_state": 0}
     if name == "fw":
         options |= {"solver": "fw", "max_iter": 5}
     X, y = _arrays(problem.n)

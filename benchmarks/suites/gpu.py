@@ -160,7 +160,8 @@ def _posed(problem: Problem) -> Any:
 def _estimator(problem: Problem, **parameters: Any) -> Any:
     from cornerstep import MulticlassSVC
 
-    return MulticlassSVC(**problem.loss.estimator_options(), C=problem.C, **parameters)
+    options = problem.loss.estimator_options() | {"C": problem.C, "smoothing": 0}
+    return MulticlassSVC(**options, **parameters)
 
 
 def _fw(problem: Problem) -> Run:

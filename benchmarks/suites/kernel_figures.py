@@ -143,6 +143,5 @@ def build(settings: Settings) -> Benchmark:
         plot=_plot,
         paths=True,
         slow=True,
-        real_data=True,
         compact=True,
     )

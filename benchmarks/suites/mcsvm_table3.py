@@ -51,7 +51,9 @@ def _joint(problem: Problem) -> Run:
     features = rng.standard_normal((n, m, d)) / math.sqrt(d)
 
     def fit(iterations: int) -> Any:
-        options = {"fit_intercept": False, "tol": 0.0, "max_iter": iterations}
+        options = {
+            "fit_intercept": False, "smoothing": 0, "tol": 0.0, "max_iter": iterations,
+        }  # fmt: skip
         clf = MulticlassSVC(solver="fw", feature_map=lambda X: features, **options)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # limits
