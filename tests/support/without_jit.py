@@ -60,6 +60,17 @@ def watched(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]
     return decorate
 
 
+def without_ties(given: bytes) -> bytes:
+    """The same call with scores, its first argument, moved by some 1e-4 of their size.
+
+    At an optimum classes of an example tie, and rounding, which the compiler changes, would decide.
+    """
+    scores, *others = pickle.loads(given)
+    noise = np.random.default_rng(0).standard_normal(scores.shape)
+    scores += (1e-4 * np.abs(scores).max(initial=0.0) * noise).astype(scores.dtype)
+    return pickle.dumps((scores, *others))
+
+
 def problems() -> None:
     """Fits that together run every kernel."""
     multiclass()
@@ -173,7 +184,7 @@ if __name__ == "__main__":
     problems()
     answers = []
     for (name, _), some in list(calls.items()):
-        for given in some:
+        for given in map(without_ties, some) if name[1] == "scan" else some:
             args = pickle.loads(given)
             answers.append((name, given, outermost[name](*args), args))
     Path(sys.argv[1]).write_bytes(pickle.dumps((ran, answers)))
