@@ -25,7 +25,7 @@ from cornerstep.objectives import LeastSquares, Quadratic, Smooth
 METHODS = (
     "auto", "auto", "fw", "away", "pairwise", "blended-pairwise", "fully-corrective",
     "randomized-away", "di-away", "di-pairwise", "di-away-schedule", "di-pairwise-schedule",
-    "block",
+    "block", "interior-point",
 )  # fmt: skip
 
 

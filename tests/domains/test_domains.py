@@ -6,6 +6,8 @@ import itertools
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
+from scipy.optimize import linprog
 
 from cornerstep.core.vectors import dense
 from cornerstep.domains import (
@@ -20,6 +22,7 @@ from cornerstep.domains import (
     Product,
     Simplex,
 )
+from cornerstep.domains.base import has_oracle
 from support.domains_zoo import (
     as_array,
     balanced_vertices,
@@ -156,6 +159,24 @@ def test_diameter_bounds_every_distance_between_vertices(case):
         assert isinstance(case.domain, (Polytope, Product))
     else:
         assert largest_distance(case.vertices) <= diameter * (1 + 1e-9) + 1e-12
+
+
+@every_case
+def test_constraints_are_those_of_the_domain(case):
+    if not has_oracle(case.domain, "constraints"):
+        return
+    lower, upper, rows, row_lower, row_upper = case.domain.constraints
+    rows = rows.toarray() if sp.issparse(rows) else rows
+    tied = row_lower == row_upper
+    over, under = np.isfinite(row_upper) & ~tied, np.isfinite(row_lower) & ~tied
+    for seed in range(3):
+        gradient = np.random.default_rng(seed).standard_normal(case.domain.size)
+        answer = linprog(
+            gradient, np.vstack([rows[over], -rows[under]]),
+            np.concatenate([row_upper[over], -row_lower[under]]), rows[tied], row_upper[tied],
+            np.column_stack([lower, upper]),
+        )  # fmt: skip
+        assert answer.fun == pytest.approx(case.rows.minimum(gradient), rel=1e-9, abs=1e-9)
 
 
 @pytest.mark.parametrize(

@@ -62,6 +62,11 @@ class Matrix:
         self.is_dense = isinstance(self.data, np.ndarray)
 
     @property
+    def has_entries(self) -> bool:
+        """Whether it is an array or sparse, and no LinearOperator."""
+        return not isinstance(self.data, LinearOperator)
+
+    @property
     def product_size(self) -> int | None:
         """Multiply-adds of BLAS in ``A x``; None: an operator's are its own."""
         return None if isinstance(self.data, LinearOperator) else self.data.size * self.is_dense

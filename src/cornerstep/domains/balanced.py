@@ -13,6 +13,7 @@ from cornerstep.core.vectors import SparseVector
 from cornerstep.domains.base import (
     INSIDE,
     SNAP,
+    Constraints,
     ratio_test,
     reach_of_nonnegative,
     require_positive,
@@ -65,6 +66,12 @@ class BalancedBox:
 
     def __repr__(self) -> str:
         return f"BalancedBox(size={self.size})"
+
+    @property
+    def constraints(self) -> Constraints:
+        """0 and the caps, and the balance."""
+        zero = np.zeros(1)
+        return Constraints(np.zeros(self.size), self._caps, self.signs[None, :], zero, zero)
 
     def lmo(self, gradient: FloatArray) -> SparseVector:
         """Whole caps on the pairs with the smallest gradients, as long as they are negative."""

@@ -13,7 +13,7 @@ its multiple by 1e-150 or 1e150 behave alike.
 
 from __future__ import annotations
 
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -34,10 +34,24 @@ ORACLES = {
     "blocks": "a product structure: blocks, a list of (slice, domain)",
     "project": "a Euclidean projection: project(y)",
     "project_entropy": "an entropic projection: project_entropy(log_weights)",
+    "constraints": "its bounds and rows: constraints",
     "diameter": "a diameter",
     "facial_constant": "the facial constant H_s: facial_constant(s)",
     "grid": "vertices with entries 0 and grid alone (a total that is a multiple of the cap)",
 }
+
+
+class Constraints(NamedTuple):
+    """``lower <= x <= upper, row_lower <= rows x <= row_upper``; bounds may be infinite.
+
+    ``rows`` is an array or a sparse matrix.  Bounds that the rows imply are better left out.
+    """
+
+    lower: FloatArray
+    upper: FloatArray
+    rows: Any
+    row_lower: FloatArray
+    row_upper: FloatArray
 
 
 @runtime_checkable
@@ -67,6 +81,7 @@ class Domain(Protocol):
     - ``facial_constant(s)``: H_s of the theory of decomposition-invariant methods.
     - ``grid``: g if P is ``{0 <= x <= g, Cx = d}`` with all vertices in {0, g}: simplex-like.
     - ``blocks``: list of (slice, domain) of a product.
+    - ``constraints``: P by bounds and rows, as :class:`Constraints`.
     - ``cheap_faces``: False if an in-face answer costs far more than a look at x (default True);
       ``method='auto'`` then prefers an active set.
     """

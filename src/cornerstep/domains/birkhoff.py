@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.optimize import linear_sum_assignment
 
 from cornerstep.core.rounding import gamma
@@ -11,6 +12,7 @@ from cornerstep.core.vectors import SparseVector
 from cornerstep.domains.base import (
     INSIDE,
     TIGHT,
+    Constraints,
     ratio_test,
     reach_of_nonnegative,
     require_size,
@@ -42,6 +44,15 @@ class Birkhoff:
 
     def __repr__(self) -> str:
         return f"Birkhoff({self.shape[0]})"
+
+    @property
+    def constraints(self) -> Constraints:
+        """Entries at least 0, and the sums of rows and columns but one, which the others imply."""
+        side = self.shape[0]
+        eye, ones = sp.eye_array(side), np.ones((1, side))
+        rows = sp.vstack([sp.kron(eye, ones), sp.kron(ones, eye)], format="csc")[: 2 * side - 1]
+        sums = np.ones(2 * side - 1)
+        return Constraints(np.zeros(self.size), np.full(self.size, np.inf), rows, sums, sums)
 
     def _permutation(self, cost: FloatArray) -> SparseVector:
         rows, columns = linear_sum_assignment(cost)

@@ -9,7 +9,14 @@ import numpy as np
 from cornerstep.core.matrix import as_vector
 from cornerstep.core.rounding import norm
 from cornerstep.core.types import FloatArray
-from cornerstep.domains.base import INSIDE, ratio_test, require_size, snap_to_bounds, within_bounds
+from cornerstep.domains.base import (
+    INSIDE,
+    Constraints,
+    ratio_test,
+    require_size,
+    snap_to_bounds,
+    within_bounds,
+)
 
 
 class Box:
@@ -42,6 +49,12 @@ class Box:
 
     def __repr__(self) -> str:
         return f"Box(size={self.size})"
+
+    @property
+    def constraints(self) -> Constraints:
+        """The bounds."""
+        none = np.zeros(0)
+        return Constraints(self.lower, self.upper, np.zeros((0, self.size)), none, none)
 
     @property
     def n_atoms(self) -> int:

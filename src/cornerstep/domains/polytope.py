@@ -19,6 +19,7 @@ from cornerstep.core.types import FloatArray
 from cornerstep.domains.base import (
     INSIDE,
     TIGHT,
+    Constraints,
     ratio_test,
     require_size,
     snap_to_bounds,
@@ -99,6 +100,14 @@ class Polytope:
         if binary_vertices and not unit:
             raise ValueError("binary_vertices needs lower = 0, upper = 1 and no A_ub")
         self.grid = 1.0 if binary_vertices else None
+
+    @property
+    def constraints(self) -> Constraints:
+        """As it was given."""
+        rows = sp.vstack([self.A_ub, self.A_eq], format="csc")
+        right = np.concatenate([self.b_ub, self.b_eq])
+        least = np.concatenate([np.full(self.b_ub.size, -np.inf), self.b_eq])
+        return Constraints(self.lower, self.upper, rows, least, right)
 
     def forget(self) -> None:
         """A new run: its answers do not depend on what others left in the programs."""

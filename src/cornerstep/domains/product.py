@@ -6,11 +6,20 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from cornerstep.core.rounding import norm
 from cornerstep.core.types import FloatArray
 from cornerstep.core.vectors import Vector, concatenate, dense
-from cornerstep.domains.base import INSIDE, Domain, as_vertex, has_oracle, reach, vertex_of
+from cornerstep.domains.base import (
+    INSIDE,
+    Constraints,
+    Domain,
+    as_vertex,
+    has_oracle,
+    reach,
+    vertex_of,
+)
 
 
 class Product:
@@ -47,6 +56,19 @@ class Product:
 
     def _all_have(self, name: str) -> bool:
         return all(has_oracle(domain, name) for _, domain in self.blocks)
+
+    @property
+    def constraints(self) -> Constraints | None:
+        """Each factor's, rows in blocks."""
+        if not self._all_have("constraints"):
+            return None
+        parts = [domain.constraints for _, domain in self.blocks]
+        rows = sp.block_diag([sp.csc_array(part.rows) for part in parts], format="csc")
+        lower, upper, row_lower, row_upper = (
+            np.concatenate([getattr(part, name) for part in parts])
+            for name in ("lower", "upper", "row_lower", "row_upper")
+        )
+        return Constraints(lower, upper, sp.csc_array(rows), row_lower, row_upper)
 
     @property
     def cheap_faces(self) -> bool:

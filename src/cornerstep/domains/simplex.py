@@ -16,6 +16,7 @@ from cornerstep.domains.base import (
     INSIDE,
     SNAP,
     TIGHT,
+    Constraints,
     ratio_test,
     reach_of_nonnegative,
     require_positive,
@@ -49,6 +50,12 @@ class Simplex:
 
     def __repr__(self) -> str:
         return f"Simplex({self.size}, radius={self.radius:g})"
+
+    @property
+    def constraints(self) -> Constraints:
+        """``x >= 0``, and the sum."""
+        n, total = self.size, np.array([self.radius])
+        return Constraints(np.zeros(n), np.full(n, np.inf), np.ones((1, n)), total, total)
 
     def atom(self, i: int) -> SparseVector:
         """``radius * e_i``."""
@@ -170,6 +177,15 @@ class CappedSimplex:
             return None
         count = self.total / self.cap
         return self.cap if abs(count - round(count)) <= TIGHT * count else None
+
+    @property
+    def constraints(self) -> Constraints:
+        """0 and the caps below total, and the sum."""
+        n, total = self.size, np.array([self.total])
+        caps = np.broadcast_to(np.asarray(self.cap), n)
+        least = np.array([-np.inf]) if self.at_most else total
+        upper = np.where(caps < self.total, caps, np.inf)
+        return Constraints(np.zeros(n), upper, np.ones((1, n)), least, total)
 
     def _whole_and_rest(self) -> tuple[int, float]:
         """How many caps make the total, and what is left of it (0 if that is rounding)."""

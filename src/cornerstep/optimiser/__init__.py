@@ -3,6 +3,7 @@
 from cornerstep.optimiser.active_set import ActiveSet
 from cornerstep.optimiser.block import Block
 from cornerstep.optimiser.in_face import AwaySchedule, InFaceAway, InFacePairwise, PairwiseSchedule
+from cornerstep.optimiser.interior import Interior
 from cornerstep.optimiser.loop import Iterate
 from cornerstep.optimiser.many import ManyResults, minimize_many
 from cornerstep.optimiser.methods import (
@@ -30,6 +31,7 @@ __all__ = [
     "FullyCorrective",
     "InFaceAway",
     "InFacePairwise",
+    "Interior",
     "Iterate",
     "ManyResults",
     "Method",

@@ -15,6 +15,7 @@ from cornerstep.optimiser.active_set import ActiveSet
 from cornerstep.optimiser.agreement import check_ending
 from cornerstep.optimiser.block import Block
 from cornerstep.optimiser.in_face import AwaySchedule, InFaceAway, InFacePairwise, PairwiseSchedule
+from cornerstep.optimiser.interior import Interior, can_follow
 from cornerstep.optimiser.loop import Callback, Stopping, run
 from cornerstep.optimiser.methods import (
     Away,
@@ -33,7 +34,7 @@ METHODS: dict[str, type[Method]] = {
     method.name: method
     for method in (
         FrankWolfe, Away, Pairwise, BlendedPairwise, FullyCorrective, RandomizedAway,
-        InFaceAway, InFacePairwise, AwaySchedule, PairwiseSchedule, Block,
+        InFaceAway, InFacePairwise, AwaySchedule, PairwiseSchedule, Block, Interior,
     )
 }  # fmt: skip
 
@@ -65,9 +66,11 @@ def minimize(
     method : str or method, default='auto'
         The direction rule: 'fw', 'away', 'pairwise', 'blended-pairwise', 'fully-corrective',
         'randomized-away', 'di-away', 'di-pairwise', 'di-away-schedule', 'di-pairwise-schedule',
-        'block', or one of the classes of :mod:`cornerstep.optimiser` with its options.  'auto'
-        takes 'fully-corrective' for quadratics with exact steps, else 'di-pairwise' where in-face
-        oracles are cheap, else 'blended-pairwise'.
+        'block', 'interior-point', or one of the classes of :mod:`cornerstep.optimiser` with its
+        options.  'auto' takes for quadratics with exact steps 'interior-point' where that is
+        possible and vertices are dear or have no zeros (boxes, doubly stochastic matrices,
+        polytopes), else 'fully-corrective'; for others 'di-pairwise' where in-face oracles are
+        cheap, else 'blended-pairwise'.
     step : str or step rule, default='exact'
         'exact', 'short', 'open-loop', 'backtracking', or an object with
         ``size(ray, max_step, time)``.  The schedules bring their own.
@@ -173,13 +176,17 @@ def _method(method: str | Method, domain: Any) -> Method:
 
 
 def _best_method(objective: Any, domain: Any, step: Any) -> str:
-    """Exact corrections of quadratics, which do not care for their condition number.
+    """Second-order methods for quadratics, which do not care for their condition number.
 
-    Else in-face pairwise where its oracles cost about as much as a look at x; else an active set.
+    The central path where it may be followed and vertices are dear, or have no zeros (an optimum is
+    made of many then); else exact corrections.  Of other functions in-face pairwise where its
+    oracles cost about as much as a look at x; else an active set.
     """
-    if isinstance(objective, Correctable) and step == "exact":
-        return "fully-corrective"
     cheap = getattr(domain, "cheap_faces", True)
+    if isinstance(objective, Correctable) and step == "exact":
+        full = isinstance(starting_vertex(domain), np.ndarray)
+        follows = (full or not cheap) and can_follow(objective, domain)
+        return "interior-point" if follows else "fully-corrective"
     in_face = cheap and all(has_oracle(domain, name) for name in InFacePairwise.needs)
     return "di-pairwise" if in_face else "blended-pairwise"
 

@@ -16,6 +16,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from cornerstep.core.curvature import Curvature
 from cornerstep.core.matrix import Matrix, as_vector
 from cornerstep.core.rounding import EPSILON, gamma, sum_error
 from cornerstep.core.types import FloatArray, IntArray
@@ -263,6 +264,13 @@ class Quadratic:
         gradient = sum_error(sizes + linear, terms)
         return float(x @ gradient + sum_error(x @ (sizes + linear), terms)), gradient
 
+    @property
+    def curvature(self) -> Curvature | None:
+        """Q by its parts; None where it is known by products only."""
+        if not (isinstance(self.hessian, Matrix) and self.hessian.has_entries):
+            return None
+        return Curvature.of(self.hessian.data)
+
     @cached_property
     def lipschitz(self) -> float:
         return self.hessian.eigenvalue("LA")
@@ -353,6 +361,12 @@ class LeastSquares:
         if self.hessian is not None:
             out.linear = -self.matrix.transpose_times(out.target)
         return out
+
+    @property
+    def curvature(self) -> Curvature | None:
+        """``A'A`` by its root; None where A is known by products only."""
+        known = self.matrix.has_entries
+        return Curvature(np.zeros(self.size), root=self.matrix.data) if known else None
 
     @cached_property
     def lipschitz(self) -> float:

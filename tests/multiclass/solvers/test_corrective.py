@@ -9,7 +9,7 @@ import pytest
 from cornerstep.multiclass.examples import Examples
 from cornerstep.multiclass.problem import MulticlassProblem
 from cornerstep.multiclass.solvers.corrective import CorrectiveDescent, CorrectiveSettings
-from cornerstep.multiclass.solvers.simplex_interior import best_mixture
+from cornerstep.optimiser.quadratic_program import best_mixture
 from support.multiclass_problems import LOSS_KINDS, TIGHT, draw, optimum
 
 

@@ -39,8 +39,8 @@ from cornerstep.multiclass.problem import MulticlassProblem
 from cornerstep.multiclass.solvers.batch import IncumbentDescent
 from cornerstep.multiclass.solvers.passes import DualState, Rows
 from cornerstep.multiclass.solvers.refinement import Refinement, RefinementSettings
-from cornerstep.multiclass.solvers.simplex_interior import best_mixture
 from cornerstep.optimiser.loop import Look, Move
+from cornerstep.optimiser.quadratic_program import best_mixture
 
 RULE = "fw-corrective"
 
