@@ -18,6 +18,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cornerstep.core.threads import allowed_threads, n_workers
 from cornerstep.core.types import FloatArray, IntArray
+from cornerstep.kernel_svm import parameters, verification
+from cornerstep.kernel_svm.model_file import SCHEMA
 from cornerstep.kernel_svm.pairs import (
     KernelParameters,
     kernel_shift,
@@ -26,11 +28,8 @@ from cornerstep.kernel_svm.pairs import (
     pose,
     sizes_given,
 )
-from cornerstep.kernel_svm.parameters import check_parameters
 from cornerstep.kernel_svm.training import Settings, TrainedPair, train_pairs
 from cornerstep.learning.callbacks import Watchable, iteration_callback, watched
-from cornerstep.learning.certificates import Certificate
-from cornerstep.learning.claims import Recomputed
 from cornerstep.learning.display import MarginsDisplay
 from cornerstep.learning.estimator import CertifiedEstimator, SupportExamples
 from cornerstep.learning.fitting import raise_if_interrupted
@@ -204,21 +203,11 @@ class ReducedHullSVC(MarginsDisplay, Watchable, ClassifierMixin, CertifiedEstima
         tags.input_tags.pairwise = self.kernel == "precomputed"
         return tags
 
-    def check_parameters(self) -> None:
-        """Complain about the first parameter that is not what it may be."""
-        check_parameters(self)
-
-    def recompute(
-        self, X: Any, y: Any, sample_weight: Any, claimed: Certificate, problems: list[str]
-    ) -> Recomputed:
-        from cornerstep.kernel_svm.verification import recompute
-
-        return recompute(self, X, y, sample_weight, claimed, problems)
+    check_parameters = parameters.check_parameters
+    recompute = verification.recompute
 
     @classmethod
     def model_schema(cls) -> Schema:
-        from cornerstep.kernel_svm.model_file import SCHEMA
-
         return SCHEMA
 
     def machine_names(self) -> tuple[str, ...]:
