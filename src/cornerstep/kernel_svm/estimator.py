@@ -72,7 +72,8 @@ class ReducedHullSVC(MarginsDisplay, Watchable, ClassifierMixin, CertifiedEstima
     solver : str, default='auto'
         'auto' (working sets), or a decomposition-invariant method of the optimiser: 'di-away'
         (AFW-2), 'di-pairwise' (PFW-2), 'di-away-schedule' (AFW-1), 'di-pairwise-schedule' (PFW-1).
-        The schedules need an integer K (or C), equal weights and a positive definite kernel.
+        The schedules need an integer K (or C), equal weights and a positive definite kernel.  All
+        return the iterate of least objective: the last one, but for the schedules and rounding.
     cardinality : int, optional
         For the schedules: s, the number of vertices that an optimum is made of, which their steps
         rest on; by default the number of examples, for which the theory always holds.
