@@ -92,7 +92,8 @@ class InteriorSettings:
         Unit: the gap at the start.  The least slack of the edges there.  Measured: 0.1 and
         1 take as many rounds and the same time.
     mu_factor : float
-        Unit: the gap at the start, per complementary product.  mu there.  Not measured apart.
+        Unit: the gap at the start, per complementary product.  mu there.  Measured: 1 and 4
+        take as many rounds and the same time.
     """
 
     back_off: float = 0.99
