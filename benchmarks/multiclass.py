@@ -1,7 +1,7 @@
 """Multi-class SVMs as plain data, the judge of their answers, and the solvers of them.
 
 ``P(W) = 1/2 |W|² + C sum_i Phi(W'x_i; y_i)`` without an intercept, 0/1 costs, and for dual
-coefficients ``A = C alpha`` (one row an example)
+coefficients ``A = C alpha`` (one row per example)
 ``D(A) = -1/2 |X'A|² + sum_i A_(i, y_i) - mu/(2C) |A|²``.
 
 The judge computes P of every solver's W, and D of its A where it returns one, from the data in
@@ -72,7 +72,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Point:
-    """W, a row a class; A, or ``(W(A), l)`` of a state without A; a loss unlike the problem's."""
+    """W, a row per class; A, or ``(W(A), l)`` of a state without A; a loss unlike the problem's."""
 
     W: Array
     A: Any = None

@@ -221,7 +221,7 @@ def _yardstick(benchmark: Benchmark, problem: Any) -> float | None:
 
 
 def write(name: str, rows: list[Row], folder: Path = RESULTS) -> list[Path]:
-    """``name.json`` with everything, ``name.csv`` with a line a row."""
+    """``name.json`` with everything, ``name.csv`` with a line per row."""
     folder.mkdir(parents=True, exist_ok=True)
     whole, flat = folder / f"{name}.json", folder / f"{name}.csv"
     whole.write_text(json.dumps([asdict(row) for row in rows], indent=1))

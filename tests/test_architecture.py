@@ -52,7 +52,8 @@ def test_the_four_have_the_same_signatures(package):
     for name, method in inspect.getmembers(CertifiedEstimator, inspect.isfunction):
         if not name.startswith("_") and name in vars(CertifiedEstimator):
             own = inspect.signature(getattr(kind, name))
-            assert list(own.parameters) == list(inspect.signature(method).parameters), name
+            asked = inspect.signature(method)  # the first is the estimator, whatever its name
+            assert list(own.parameters)[1:] == list(asked.parameters)[1:], name
 
 
 @pytest.mark.parametrize(

@@ -159,6 +159,7 @@ def test_arrays_out_of_shape_type_or_range_are_refused(path, name, key, change):
         ("hull", "machines_", {"tuple": []}), ("trees", "_machines", []),
         ("trees", "_kind", "classifier"), ("trees", "estimators_", [1, 2]),
         ("chain", "model_", None), ("chain", "model_", {"model": ["ChainModel", {}]}),
+        ("chain", "model_", {"model": ["object", {}]}),
         ("chain", "model_", {"model": ["MatchingModel", {"normalize": True, "size": 10**9}]}),
     ],
 )  # fmt: skip

@@ -189,7 +189,7 @@ def test_every_flipped_byte_is_an_error_or_changes_nothing(path):
         (lambda m, c: m["parameters"].update(surprise=1), "no parameter 'surprise'"),
         (lambda m, c: m["parameters"].update(loss={"call": ["os", "x"]}), "no values of the kind"),
         (lambda m, c: m["parameters"].update(loss={"loss": ["__init__", {}]}), "no loss"),
-        (lambda m, c: m["parameters"].update(loss={"model": ["object", {}]}), "no structured"),
+        (lambda m, c: m["parameters"].update(loss={"model": ["object", {}]}), "kind 'model'"),
         (lambda m, c: m["attributes"].update(coef_={"array": "nothing"}), "nothing"),
         (lambda m, c: c.pop("arrays/coef_.npy"), "coef_ is not as listed"),
         (lambda m, c: c.update({"arrays/coef_.npy": c["arrays/intercept_.npy"]}), "not as listed"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -27,7 +28,19 @@ from cornerstep import (
 from cornerstep.learning.certificates import MachineProof
 from cornerstep.learning.claims import Recomputed
 from cornerstep.learning.estimator import CertifiedEstimator, Weights
-from cornerstep.learning.specs import DOUBLE, Array, Count, Each, Labels, Number, Proof, Schema
+from cornerstep.learning.specs import (
+    DOUBLE,
+    Array,
+    Count,
+    Each,
+    Integer,
+    Kind,
+    Labels,
+    Number,
+    Proof,
+    Record,
+    Schema,
+)
 from cornerstep.learning.verification import examples_of
 from cornerstep.optimiser import Trace
 from cornerstep.structured import ChainModel
@@ -67,6 +80,7 @@ class Centres(ClassifierMixin, CertifiedEstimator):
         trace.append((0, 0.0, self._value(X, labels), 0.0, 1.0, "mean"))
         value = self._value(X, labels)
         self.record([MachineProof(value, value, 0.0, Status.SOLVED, 1, trace)])
+        self.per_class_ = Fraction(len(X), self.classes_.size)
         return self
 
     def _value(self, X, labels):
@@ -93,7 +107,15 @@ class Centres(ClassifierMixin, CertifiedEstimator):
             {
                 "n_features_in_": Count("d"), "classes_": Labels(),
                 "centres_": Array(DOUBLE, "m", "d"), "machines_": Each(Proof(), length=1),
+                "per_class_": Record({"numerator": Integer(), "denominator": Integer(1)}),
             },
+            kinds=(
+                Kind(
+                    "fraction", lambda value: isinstance(value, Fraction),
+                    lambda value, encode, name: [value.numerator, value.denominator],
+                    lambda parts, decode: Fraction(*map(decode, parts)),
+                ),
+            ),
         )  # fmt: skip
 
     def model_size(self):
@@ -150,6 +172,7 @@ def test_it_is_saved_and_loaded(fitted, tmp_path):
     again = load(path, estimator=type(model))
     assert type(again) is type(model)
     assert again.gap_ == model.gap_
+    assert getattr(again, "per_class_", None) == getattr(model, "per_class_", None)  # a Kind
     pairs = zip(again.predict(data), model.predict(data), strict=True)
     assert all(np.array_equal(a, b) for a, b in pairs)
 

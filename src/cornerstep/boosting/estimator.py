@@ -13,11 +13,12 @@ from sklearn.base import ClassifierMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
-from cornerstep.boosting import choice
+from cornerstep.boosting import choice, parameters, verification
 from cornerstep.boosting.learners.classifiers import Vote
 from cornerstep.boosting.long_work import SearchExpiredError
 from cornerstep.boosting.machine import mean_importances
-from cornerstep.boosting.parameters import check_parameters, share_of_weight
+from cornerstep.boosting.model_file import SCHEMA
+from cornerstep.boosting.parameters import share_of_weight
 from cornerstep.boosting.prediction import TrainedEnsemble
 from cornerstep.boosting.solvers.settings import TEXTBOOK, MethodSettings
 from cornerstep.boosting.training import (
@@ -35,8 +36,6 @@ from cornerstep.core.threads import n_workers
 from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.data.rows import is_dask
 from cornerstep.learning.callbacks import Watchable, iteration_callback, watched
-from cornerstep.learning.certificates import Certificate
-from cornerstep.learning.claims import Recomputed
 from cornerstep.learning.estimator import CertifiedEstimator, Importances
 from cornerstep.learning.fitting import raise_if_interrupted, whole_fit
 from cornerstep.learning.measures import class_scores
@@ -203,21 +202,11 @@ class SoftMarginBoostingClassifier(TrainedEnsemble, Watchable, ClassifierMixin, 
         self.callback = callback
         self.verbose = verbose
 
-    def check_parameters(self) -> None:
-        """Complain about the first parameter that is not what it may be."""
-        check_parameters(self)
-
-    def recompute(
-        self, X: Any, y: Any, sample_weight: Any, claimed: Certificate, problems: list[str]
-    ) -> Recomputed:
-        from cornerstep.boosting.verification import recompute
-
-        return recompute(self, X, y, sample_weight, claimed, problems)
+    check_parameters = parameters.check_parameters
+    recompute = verification.recompute
 
     @classmethod
     def model_schema(cls) -> Schema:
-        from cornerstep.boosting.model_file import SCHEMA
-
         return SCHEMA
 
     def complete(self) -> None:

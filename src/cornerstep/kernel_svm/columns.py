@@ -106,7 +106,7 @@ class KernelColumns:
         Where that is little all is computed: to pick out the rest would cost more.
         """
         kept = np.flatnonzero(self.slots >= 0)
-        if not self.kernel.dear or examples.size * kept.size < self.n:
+        if not self.kernel.entries_are_costly or examples.size * kept.size < self.n:
             return self._evaluate(examples)
         rest = np.flatnonzero(self.slots < 0)
         out = np.empty((examples.size, self.n))
@@ -116,7 +116,7 @@ class KernelColumns:
 
     def _batches(self, count: int) -> Iterator[slice]:
         step = max(1, _BATCH_BYTES // (8 * self.n))
-        if self.kernel.dear:
+        if self.kernel.entries_are_costly:
             step = min(step, max(64, self.n // 16))  # more of the later ones is known by symmetry
         return (slice(start, min(start + step, count)) for start in range(0, count, step))
 

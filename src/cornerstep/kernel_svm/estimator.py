@@ -18,6 +18,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cornerstep.core.threads import allowed_threads, n_workers
 from cornerstep.core.types import FloatArray, IntArray
+from cornerstep.kernel_svm import parameters, verification
+from cornerstep.kernel_svm.model_file import SCHEMA
 from cornerstep.kernel_svm.pairs import (
     KernelParameters,
     kernel_shift,
@@ -26,11 +28,8 @@ from cornerstep.kernel_svm.pairs import (
     pose,
     sizes_given,
 )
-from cornerstep.kernel_svm.parameters import check_parameters
 from cornerstep.kernel_svm.training import Settings, TrainedPair, train_pairs
 from cornerstep.learning.callbacks import Watchable, iteration_callback, watched
-from cornerstep.learning.certificates import Certificate
-from cornerstep.learning.claims import Recomputed
 from cornerstep.learning.display import MarginsDisplay
 from cornerstep.learning.estimator import CertifiedEstimator, SupportExamples
 from cornerstep.learning.fitting import raise_if_interrupted
@@ -73,7 +72,8 @@ class ReducedHullSVC(MarginsDisplay, Watchable, ClassifierMixin, CertifiedEstima
     solver : str, default='auto'
         'auto' (working sets), or a decomposition-invariant method of the optimiser: 'di-away'
         (AFW-2), 'di-pairwise' (PFW-2), 'di-away-schedule' (AFW-1), 'di-pairwise-schedule' (PFW-1).
-        The schedules need an integer K (or C), equal weights and a positive definite kernel.
+        The schedules need an integer K (or C), equal weights and a positive definite kernel.  All
+        return the iterate of least objective: the last one, but for the schedules and rounding.
     cardinality : int, optional
         For the schedules: s, the number of vertices that an optimum is made of, which their steps
         rest on; by default the number of examples, for which the theory always holds.
@@ -204,21 +204,11 @@ class ReducedHullSVC(MarginsDisplay, Watchable, ClassifierMixin, CertifiedEstima
         tags.input_tags.pairwise = self.kernel == "precomputed"
         return tags
 
-    def check_parameters(self) -> None:
-        """Complain about the first parameter that is not what it may be."""
-        check_parameters(self)
-
-    def recompute(
-        self, X: Any, y: Any, sample_weight: Any, claimed: Certificate, problems: list[str]
-    ) -> Recomputed:
-        from cornerstep.kernel_svm.verification import recompute
-
-        return recompute(self, X, y, sample_weight, claimed, problems)
+    check_parameters = parameters.check_parameters
+    recompute = verification.recompute
 
     @classmethod
     def model_schema(cls) -> Schema:
-        from cornerstep.kernel_svm.model_file import SCHEMA
-
         return SCHEMA
 
     def machine_names(self) -> tuple[str, ...]:

@@ -119,7 +119,7 @@ class ReducedHullProblem:
         """K in numbers of examples of the mean cap, infinite for the C-SVM: small, slim hulls."""
         return np.inf if self.K is None else self.K / float(self.caps.mean())
 
-    def is_short(self, beta: FloatArray) -> bool:
+    def lacks_weight(self, beta: FloatArray) -> bool:
         """Whether the weight of a class is below K, by more than rounding."""
         if self.K is None:
             return False

@@ -28,7 +28,7 @@ Block: TypeAlias = npt.NDArray[Any]
 UNIT = float(np.finfo(np.float64).eps) / 2
 _ROWS = 128  # of a block at a time: fewer waste what the product prepares
 _SHARED = 2**19  # entries of a block from which on several threads compute it
-_DEAR = 64  # features from which on to compute an entry costs more than to move it
+_COSTLY = 64  # features from which on to compute an entry costs more than to move it
 _DENSE_SHARE, _DENSE_BYTES = 0.02, 2**29  # sparse examples this full and small are made dense
 _CANCELLED = 2.0**-36  # errors of exponents from which on they are computed from differences
 _LEAST = 1e-300  # the size of examples that are not 0: it tells them from those that are
@@ -39,7 +39,7 @@ class Kernel(Protocol):
     """A symmetric positive semidefinite matrix known by its blocks."""
 
     n: int
-    dear: bool  # whether to compute an entry costs more than to move it
+    entries_are_costly: bool  # whether to compute an entry costs more than to move it
 
     @property
     def sizes(self) -> FloatArray:
@@ -105,7 +105,7 @@ class InnerProductKernel:
     ) -> None:
         self.n = X.shape[0]
         self.name, self.gamma, self.degree, self.coef0 = name, gamma, degree, coef0
-        self.dear = X.shape[1] >= _DEAR
+        self.entries_are_costly = X.shape[1] >= _COSTLY
         self.threads = allowed_threads()
         if sp.issparse(X):
             X = sp.csr_array(X, dtype=np.float64)
@@ -159,7 +159,7 @@ class InnerProductKernel:
 
     def _laid_out(self, left: Any) -> Any:
         """Features one after the other where they are few: products of few rows are quicker."""
-        return left if self.dear or sp.issparse(left) else np.asfortranarray(left)
+        return left if self.entries_are_costly or sp.issparse(left) else np.asfortranarray(left)
 
     def take(self, examples: IntArray) -> InnerProductKernel:
         some = copy(self)
@@ -285,7 +285,7 @@ class PrecomputedKernel:
 
     def __init__(self, matrix: Any) -> None:
         self.matrix = np.asarray(matrix)
-        self.dear = False
+        self.entries_are_costly = False
         self.n = self.matrix.shape[0]
         # |k_ij| is at most the largest entries of either row, hence the root of their product
         largest = np.maximum(self.matrix.max(axis=1), -self.matrix.min(axis=1))
@@ -318,7 +318,7 @@ class CallableKernel:
 
     def __init__(self, X: Any, function: Callable[[Any, Any], Any]) -> None:
         self.X, self.function = X, function
-        self.dear = True
+        self.entries_are_costly = True
         self.n = X.shape[0]
         self._largest = 0.0
 

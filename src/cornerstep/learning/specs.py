@@ -300,6 +300,27 @@ class Record(Spec):
             spec.check(getattr(value, key), f"{name}.{key}", sizes)
 
 
+class Kind(NamedTuple):
+    """A kind of values that only some estimators have, and how model files hold it.
+
+    Attributes
+    ----------
+    name : str
+        What the file calls it.
+    holds : function of a value
+        Whether it is of this kind.
+    write : function of the value, the encoder and a name for its arrays
+        What becomes JSON; the encoder makes JSON of the value's parts.
+    read : function of that JSON and the decoder
+        The value again.
+    """
+
+    name: str
+    holds: Callable[[Any], bool]
+    write: Callable[[Any, Any, str], Any]
+    read: Callable[[Any, Any], Any]
+
+
 class Schema(NamedTuple):
     """What a fitted estimator is made of: type, shape and range of all that a model file sets.
 
@@ -323,12 +344,15 @@ class Schema(NamedTuple):
         Attributes that it may lack, by its parameters.
     derive : function of the estimator, the name of an attribute, and the sizes
         What one attribute says of others.
+    kinds : tuple of Kind
+        Of values beyond numbers, words, arrays and proofs.
     """
 
     parameters: dict[str, Spec]
     attributes: dict[str, Spec]
     optional: Callable[[Any], tuple[str, ...]] = lambda estimator: ("feature_names_in_",)
     derive: Callable[[Any, str, Sizes], None] = lambda estimator, name, sizes: None
+    kinds: tuple[Kind, ...] = ()
 
 
 DOUBLE, WHOLE = ("f8",), ("i4", "i8")

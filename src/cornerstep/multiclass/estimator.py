@@ -24,18 +24,17 @@ from cornerstep.data.arrays import (
 )
 from cornerstep.data.rows import HeldRows, Rows, as_rows, is_dask
 from cornerstep.learning.callbacks import Watchable, iteration_callback, watched
-from cornerstep.learning.certificates import Certificate
-from cornerstep.learning.claims import Recomputed
 from cornerstep.learning.display import MarginsDisplay
 from cornerstep.learning.estimator import CertifiedEstimator, SupportExamples, Weights
 from cornerstep.learning.fitting import raise_if_interrupted
 from cornerstep.learning.kernel_functions import Kernel, gamma_value
 from cornerstep.learning.specs import Schema
 from cornerstep.learning.targets import classes_and_labels, example_weights
+from cornerstep.multiclass import parameters, verification
 from cornerstep.multiclass.examples import Examples, JointExamples, KernelExamples, with_constant
+from cornerstep.multiclass.model_file import SCHEMA
 from cornerstep.multiclass.parameters import (
     Posed,
-    check_parameters,
     given_loss,
     is_own,
     smoothing_of,
@@ -237,21 +236,11 @@ class MulticlassSVC(
         tags.input_tags.pairwise = self.kernel == "precomputed"
         return tags
 
-    def check_parameters(self) -> None:
-        """Complain about the first parameter that is not what it may be."""
-        check_parameters(self)
-
-    def recompute(
-        self, X: Any, y: Any, sample_weight: Any, claimed: Certificate, problems: list[str]
-    ) -> Recomputed:
-        from cornerstep.multiclass.verification import recompute
-
-        return recompute(self, X, y, sample_weight, claimed, problems)
+    check_parameters = parameters.check_parameters
+    recompute = verification.recompute
 
     @classmethod
     def model_schema(cls) -> Schema:
-        from cornerstep.multiclass.model_file import SCHEMA
-
         return SCHEMA
 
     def model_size(self) -> tuple[str, int]:

@@ -13,6 +13,7 @@ from cornerstep.learning.specs import (
     Count,
     Each,
     Float,
+    Kind,
     Labels,
     Maybe,
     Number,
@@ -20,6 +21,16 @@ from cornerstep.learning.specs import (
     Rows,
     Schema,
 )
+from cornerstep.multiclass import losses
+
+_LOSSES = {
+    kind.__name__: kind
+    for kind in (
+        losses.Loss, losses.MaxHinge, losses.CostSensitive, losses.TopK, losses.Usunier,
+        losses.WeightedTopK, losses.WeightedUsunier,
+    )
+}  # fmt: skip
+_PARTS = ("rho", "costs", "per_example")
 
 _OF_WEIGHTS = ("coef_", "intercept_")
 _OF_KERNELS = (
@@ -31,6 +42,23 @@ def _optional(estimator: Any) -> tuple[str, ...]:
     linear = hasattr(estimator, "coef_")
     return ("feature_names_in_", *(_OF_KERNELS if linear else _OF_WEIGHTS))
 
+
+def _write_loss(loss: losses.Loss, encode: Any, name: str) -> Any:
+    parts = {key: encode(getattr(loss, key), f"{name}.{key}") for key in _PARTS}
+    return [type(loss).__name__, parts]
+
+
+def _read_loss(content: list[Any], decode: Any) -> losses.Loss:
+    kind, parts = content
+    if kind not in _LOSSES:
+        raise ValueError(f"there is no loss {kind!r}")
+    read = {key: decode(parts[key]) for key in _PARTS}
+    loss = object.__new__(_LOSSES[kind])
+    losses.Loss.__init__(loss, read.pop("rho"), **read)
+    return loss
+
+
+_KIND = Kind("loss", lambda value: type(value) in _LOSSES.values(), _write_loss, _read_loss)
 
 SCHEMA = Schema(
     {"tol": Number(0), "atol": Number(0)},
@@ -45,4 +73,5 @@ SCHEMA = Schema(
     },
     _optional,
     derive_sizes,
+    (_KIND,),
 )  # fmt: skip

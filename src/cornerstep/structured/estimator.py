@@ -15,14 +15,13 @@ from cornerstep.core.threads import n_workers
 from cornerstep.core.types import FloatArray
 from cornerstep.data.rows import is_dask
 from cornerstep.learning.callbacks import Watchable, iteration_callback, watched
-from cornerstep.learning.certificates import Certificate
-from cornerstep.learning.claims import Recomputed
 from cornerstep.learning.estimator import CertifiedEstimator, Weights
 from cornerstep.learning.fitting import raise_if_interrupted
 from cornerstep.learning.specs import Schema
 from cornerstep.optimiser.loop import Callback, Stopping
+from cornerstep.structured import parameters, verification
+from cornerstep.structured.model_file import SCHEMA
 from cornerstep.structured.models.chain import ChainModel
-from cornerstep.structured.parameters import check_parameters
 from cornerstep.structured.problem import (
     StructuredProblem,
     example_weights,
@@ -207,21 +206,11 @@ class StructuredSVC(Watchable, CertifiedEstimator):
         tags.target_tags.required = True
         return tags
 
-    def check_parameters(self) -> None:
-        """Complain about the first parameter that is not what it may be."""
-        check_parameters(self)
-
-    def recompute(
-        self, X: Any, y: Any, sample_weight: Any, claimed: Certificate, problems: list[str]
-    ) -> Recomputed:
-        from cornerstep.structured.verification import recompute
-
-        return recompute(self, X, y, sample_weight, claimed, problems)
+    check_parameters = parameters.check_parameters
+    recompute = verification.recompute
 
     @classmethod
     def model_schema(cls) -> Schema:
-        from cornerstep.structured.model_file import SCHEMA
-
         return SCHEMA
 
     def strongest(self) -> Weights | None:

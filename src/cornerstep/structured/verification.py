@@ -38,20 +38,20 @@ _QUICK = 1_000  # of them by the quickest solver
 
 
 def recompute(
-    clf: Any, X: Any, Y: Any, sample_weight: Any, claimed: Certificate, problems: list[str]
+    clf: Any, X: Any, y: Any, sample_weight: Any, claimed: Certificate, problems: list[str]
 ) -> Recomputed:
     """The objective of a structured SVM and a bound; what is wrong is added."""
     clf.check_parameters()
-    xs, ys = items(X), items(Y)
+    xs, ys = items(X), items(y)
     if not xs or len(xs) != len(ys):
         raise ValueError(f"X and y must be as many, at least one, got {len(xs)} and {len(ys)}")
     weights = example_weights(sample_weight, len(xs))
     given = weights[weights > 0]
-    X, Y, weights = weighed(X, Y, weights)
+    X, y, weights = weighed(X, y, weights)
     model = copy.copy(clf.model)
-    model.prepare_weighted(X, Y, weights)
-    model.check(X, Y)
-    lam = lam_of(clf, model, X, Y, given)
+    model.prepare_weighted(X, y, weights)
+    model.check(X, y)
+    lam = lam_of(clf, model, X, y, given)
     _check_model(clf.model_, model, problems)
     if not abs(clf.lam_ - lam) <= CLOSE * lam:
         problems.append(f"lam_ is {clf.lam_:.9g}, but C, lam and the data make it {lam:.9g}")
@@ -64,7 +64,7 @@ def recompute(
         problems.append(f"coef_ must be {model.size} finite numbers, got shape {w.shape}")
         none = np.full(1, np.nan)
         return Recomputed(none, none, none, "nothing: the model has no weights")
-    examples = ModelExamples(model, items(X), items(Y), weights)
+    examples = ModelExamples(model, items(X), items(y), weights)
     ridge = lam if clf.radius is None else 0.0
     value, rounding = primal(examples, ridge, w, examples.hinges(w))
     posed: list[StructuredProblem] = []
@@ -74,7 +74,7 @@ def recompute(
         problems.append(f"coef_ is not among the weights that {model!r} allows")
 
     def pose() -> StructuredProblem:
-        posed.append(StructuredProblem(pose_examples(model, X, Y, weights, clf.n_jobs), lam))
+        posed.append(StructuredProblem(pose_examples(model, X, y, weights, clf.n_jobs), lam))
         return posed[-1]
 
     bound, how = _bound(clf, pose, float(claimed.bounds[0]), rounding)

@@ -91,6 +91,20 @@ def test_slopes_of_a_scan_are_derivatives(kind):
 # -- faces -----------------------------------------------------------------------------------------
 
 
+def _sevens(shape, dtype=float):
+    return np.full(shape, 7, dtype)
+
+
+@every_loss
+def test_dual_points_without_weight_have_no_faces(kind, monkeypatch):
+    """Whatever the memory held that the kernel fills."""
+    solver = ascent(kind)
+    starts, classes, beta = solver.iterate.pool
+    monkeypatch.setattr(np, "empty", _sevens)
+    faces = Faces(solver.problem, np.flatnonzero(np.diff(starts)), (starts, classes, 0 * beta))
+    assert (faces.size, faces.dimension) == (0, 0)
+
+
 @every_loss
 @pytest.mark.parametrize("smoothing", [0.0, 0.5])
 @pytest.mark.parametrize("share", [1.0, 0.7])

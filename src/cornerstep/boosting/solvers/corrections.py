@@ -40,8 +40,8 @@ class Corrections:
     def solve(self, target: float) -> MasterSolution:
         """The master over the pool; a :class:`SearchExpiredError` if there is no time to go on."""
         pool = self.state.pool
-        start = self._start(target)
-        solution = self.master.solve(pool.margins, max(target, _LEAST_TARGET), start)
+        target = max(target, _LEAST_TARGET)
+        solution = self.master.solve(pool.margins, target, self._start(target))
         self._last = (pool.numbers, solution.weights)
         if self.state.oracle.is_expired():
             self.state.consider(pool.numbers, solution.weights, solution.image)
@@ -49,17 +49,16 @@ class Corrections:
         return solution
 
     def _start(self, target: float) -> Start | None:
-        """The weights of the last master, unless this one must be solved far beyond them."""
-        pool, gap, settings = self.state.pool, self.state.gap, self.state.settings
-        if self._last is None or target <= settings.warm_target * gap:
+        """The weights of the last master, as far as its hypotheses are still at hand."""
+        pool = self.state.pool
+        if self._last is None:
             return None
         numbers, weights = self._last
         last = np.zeros(len(pool))
         at = np.minimum(np.searchsorted(pool.numbers, numbers), len(pool) - 1)
         there = pool.numbers[at] == numbers
         last[at[there]] = weights[there]
-        enough = last.sum() > settings.warm_weight
-        return Start(last, max(gap, settings.warm_gap * target)) if enough else None
+        return Start(last, max(self.state.gap, target)) if last.any() else None
 
     def drop_idle(self, solution: MasterSolution) -> None:
         """Drop hypotheses that stay useless, but only as the gap shrinks: no cycles."""

@@ -62,41 +62,42 @@ _BISECTIONS = 40  # of an interval of length at most 4: to 4e-12
 class InteriorSettings:
     """The numbers of the interior point method.
 
+    "Measured" as in :class:`~cornerstep.boosting.solvers.settings.MethodSettings`; rounds of single
+    sets move by a third with any of them.  Left out, as it saved no time: examples of negligible
+    Newton weight.
+
     Attributes
     ----------
     back_off : float
         Share of the way to the boundary that a step goes.  Closer saves steps until one sticks
-        there.  The usual choice [1]_; not measured apart.
+        there.  The usual choice [1]_.  Measured: 0.95 and 0.999 take 2 % fewer and as many rounds
+        of MLPBoost, a fifth fewer of LPBoost and ERLPBoost, and no less time.
     centring_power : int
         mu is the mean product times this power of the share that the predictor leaves of it.
-        Mehrotra takes 3, which centres less; 2 keeps d more central.  Not measured apart.
-    negligible_single, negligible_double : float
-        Share of the largest Newton weight below which an example is left out of the Newton matrix,
-        by the precision of the matrix, with whose rounding it competes.  Not measured apart.
-    few : float
-        Share of the examples below which the columns of those that count are gathered; above it the
-        copy costs more than the products it saves.  Not measured apart.
+        Mehrotra takes 3, which centres less; 2 keeps d more central.  Measured: 3 takes 3
+        and 15 % fewer rounds, and no less time.
     part_factor : int
         A part of the Newton matrix, between two questions whether the time is up, is by this factor
         smaller than other long work: BLAS takes its time on a busy machine.
     first_mu : float
-        Unit: ``1 / n``.  mu at :meth:`InteriorPoint.start`.  Not measured apart.
+        Unit: ``1 / n``.  mu at :meth:`InteriorPoint.start`.  Measured: 0.005 takes 2 % more rounds
+        of MLPBoost, 0.5 takes 3 % fewer; either a fifth fewer of LPBoost and ERLPBoost.
     first_slack : float
-        The least slack of the edges there, in units of margins.  Not measured apart.
+        The least slack of the edges there, in units of margins.  Measured: 0.01 takes 2 to 3 %
+        fewer rounds and the same time.
     spread : float
         Share of the weights that :meth:`InteriorPoint.near` gives to all hypotheses alike: 0 would
-        be on the boundary.  Not measured apart.
+        be on the boundary.  Measured: 0.01 and 0.3 take as many rounds and the same time.
     slack : float
-        Unit: the gap at the start.  The least slack of the edges there.  Not measured apart.
+        Unit: the gap at the start.  The least slack of the edges there.  Measured: 0.1 and
+        1 take as many rounds and the same time.
     mu_factor : float
-        Unit: the gap at the start, per complementary product.  mu there.  Not measured apart.
+        Unit: the gap at the start, per complementary product.  mu there.  Measured: 1 and 4
+        take as many rounds and the same time.
     """
 
     back_off: float = 0.99
     centring_power: int = 2
-    negligible_single: float = 1e-5
-    negligible_double: float = 1e-13
-    few: float = 0.7
     part_factor: int = 8
     first_mu: float = 0.05
     first_slack: float = 1e-4
@@ -335,20 +336,13 @@ def _newton_matrix(
     settings: InteriorSettings,
     expired: Callable[[], bool],
 ) -> FloatArray | None:
-    """``A' diag(inverse) A + diag(diagonal)``, examples of negligible weight left out.
-
-    None if the time is over before it is done.
-    """
-    single = matrix.dtype == np.float32
-    negligible = settings.negligible_single if single else settings.negligible_double
-    kept = np.flatnonzero(inverse > negligible * inverse.max())
-    few = kept.size < settings.few * inverse.size
-    root = np.sqrt(inverse[kept] if few else inverse).astype(matrix.dtype)
+    """``A' diag(inverse) A + diag(diagonal)``; None if the time is over before it is done."""
+    root = np.sqrt(inverse).astype(matrix.dtype)
     product = np.diag(diagonal)
     for some in in_parts(root.size, settings.part_factor * len(matrix)):
         if expired():
             return None
-        scaled = (matrix[:, kept[some]] if few else matrix[:, some]) * root[some]
+        scaled = matrix[:, some] * root[some]
         with product_threads(len(scaled) * scaled.size // 2):
             product += scaled @ scaled.T
     return product

@@ -68,11 +68,10 @@ class MasterSettings:
     Attributes
     ----------
     max_iter : int
-        Newton steps from scratch.  A program that needs more is beyond the numbers.
-    max_warm : int
-        Newton steps from known weights, before it starts from scratch.  Without such starts
-        (nu = 0.1 m, tol = 0.01) banana takes 3.3 instead of 2.0 CPU seconds, diabetis 0.42 instead
-        of 0.37, and sets that are solved in step 2 the same.  The number is not measured apart.
+        Newton steps from a start.  A program that needs more is beyond the numbers, or from known
+        weights they lead nowhere, and it starts from scratch.  Without such starts (nu = 0.1 m,
+        tol = 0.01) banana takes 3.3 instead of 2.0 CPU seconds, diabetis 0.42 instead of 0.37, and
+        sets that are solved in step 2 the same.
     single_precision : float
         In units of margins.  For target gaps above it the Newton steps compute in single precision,
         at half the traffic; below it their rounding would show in the gap.
@@ -81,7 +80,6 @@ class MasterSettings:
     """
 
     max_iter: int = 60
-    max_warm: int = 15
     single_precision: float = 1e-4
     interior: InteriorSettings = field(default_factory=InteriorSettings)
     smoothed: SmoothedSettings = field(default_factory=SmoothedSettings)
@@ -200,14 +198,14 @@ class Master:
         settings = self.settings
         if start is not None and not self.tau:
             point = InteriorPoint.near(part, settings.interior, start)
-            if self._follow(point, best, target, settings.max_warm) or self.expired():
+            if self._follow(point, best, target) or self.expired():
                 return True
         point = InteriorPoint.start(part, self.tau, settings.interior)
-        return self._follow(point, best, target, settings.max_iter)
+        return self._follow(point, best, target)
 
-    def _follow(self, point: InteriorPoint, best: _Incumbent, target: float, max_iter: int) -> bool:
+    def _follow(self, point: InteriorPoint, best: _Incumbent, target: float) -> bool:
         part = point.part
-        for _ in range(max_iter):
+        for _ in range(self.settings.max_iter):
             if self.expired():
                 break
             self.iterations += 1

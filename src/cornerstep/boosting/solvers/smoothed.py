@@ -82,37 +82,44 @@ class SmoothedSettings:
         MLPBoost has its master solved.
     barrier : float
         Unit: the gap.  What the barrier takes from the value, ``k mu``.  More of it gives more
-        central weights and fewer steps, and loses more.  Not measured apart.
+        central weights and fewer steps, and loses more.  Measured: 0.3 takes about a third more
+        time; 0.03 takes 15 % fewer rounds.
     slack : float
-        Unit: the gap.  The least slack at the start.  Not measured apart.
+        Unit: the gap.  The least slack at the start.  Measured: 0.1 and 1 take 8 and 6 % fewer
+        rounds and the same time.
     new_share : float
-        Share of the weight that new hypotheses get at the start: 0 is on the boundary.  Not
-        measured apart.
+        Share of the weight that new hypotheses get at the start: 0 is on the boundary.
+        Measured: 0.02 and 0.2 take 2 and 10 % fewer rounds, on single sets between 27 % fewer and
+        25 % more.
     all_share : float
-        Share of the weight that is spread over all hypotheses at the start.  Not measured apart.
+        Share of the weight that is spread over all hypotheses at the start.  Measured: 0.002
+        and 0.1 take 5 and 2 % fewer rounds, on single sets between 26 % fewer and 22 % more.
     fine : float
         In units of margins.  Below this gap ``new_share`` and ``all_share`` shrink with the gap: a
-        start that is far from the solution in units of tau does not converge.
+        start that is far from the solution in units of tau does not converge.  Measured: without, 3
+        % less time in the mean and 21 % more on diabetis.
     reach : float
         Unit: tau.  Margins that far above the threshold have no weight: it is below
-        ``exp(-reach)`` of the cap.  Not measured apart.
+        ``exp(-reach)`` of the cap.  Measured: with all examples, 27 % more time on diabetis, 3 %
+        less in the mean; 5 takes 6 % fewer rounds.
     most : float
-        Share of all examples from which on leaving the others out does not pay.  Not measured
-        apart.
-    whole_slack : float
-        Unit: the target.  What the largest edge may exceed that of the ensemble by, over all
-        examples.  Not measured apart.
+        Share of all examples from which on leaving the others out does not pay.  Measured:
+        with 1, about a fifth more time on banana and diabetis, the same in the mean.
     least_curvature : float
         Share of the largest curvature below which examples are left out of the second derivative.
-        More speeds up each of them and spoils the direction.  Not measured apart.
+        More speeds up each of them and spoils the direction.  Measured: 0 takes 61 % more time on
+        banana, 28 % on diabetis; 0.1 takes 11 % fewer rounds.
     examples_per_hypothesis : int
         Examples in the second derivative; of more, so many are drawn at random.  k examples give a
-        matrix of rank k; the more, the closer to the true one.  Not measured apart.
+        matrix of rank k; the more, the closer to the true one.  Measured: all of them take 8 %
+        more rounds, 4 takes 4 % fewer, on single sets up to 52 and 41 % more.
     back_off : float
-        Share of the way to the boundary that a step goes.  Not measured apart.
+        Share of the way to the boundary that a step goes.  Measured: 0.99 takes 7 % fewer rounds
+        and the same time.
     centring_power : int
         The corrector aims at the mean product times this power of the share that the predictor
-        leaves of it, as in the interior point method.  Not measured apart.
+        leaves of it, as in the interior point method.  Measured: 3 takes 3 % fewer rounds, up to
+        39 % more.
     """
 
     max_steps: int = 10
@@ -125,7 +132,6 @@ class SmoothedSettings:
     fine: float = 0.1
     reach: float = 9.0
     most: float = 0.7
-    whole_slack: float = 2.0
     least_curvature: float = 0.03
     examples_per_hypothesis: int = 8
     back_off: float = 0.95
@@ -177,7 +183,7 @@ def solve_smoothed(
         z = image_of(w, margins)
         d = problem.smoothed(z, 1.0 / tau).distribution
         edges = edges_of(margins, d)
-        if edges.max() - w @ edges <= settings.whole_slack * target:
+        if edges.max() - w @ edges <= target:
             break
     soft_margin, edge = problem.value(z), float(w @ edges)
     pruned = pruning.pruned(margins, w, edges, edge, target, soft_margin, problem.value)

@@ -70,10 +70,12 @@ class Pruning:
     ----------
     edge_slack : float
         Unit: the master's target gap.  A hypothesis is idle whose edge is smaller by more than this
-        than that of the ensemble.  Less makes sparser ensembles, of which more are refused.  Not
-        measured apart.
+        than that of the ensemble.  Less makes sparser ensembles, of which more are refused.
+        Measured: 1, 4 and no pruning at all take 2 to 5 % fewer rounds and the same time, on single
+        sets between 35 % fewer and 39 % more.
     value_slack : float
-        Unit: the master's target gap.  What the value may lose for it.  Not measured apart.
+        Unit: the master's target gap.  What the value may lose for it.  Measured: 0 and 1
+        take 5 and 1 % fewer rounds, up to 25 % more.
     """
 
     edge_slack: float = 2.0

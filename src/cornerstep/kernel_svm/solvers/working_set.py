@@ -83,7 +83,7 @@ class WorkingSetDescent:
         support = beta.nonzero()[0]
         self.columns.add_product(support, beta[support], self.gradient)
         self._set_point(beta)
-        self.growing = problem.is_short(beta)
+        self.growing = problem.lacks_weight(beta)
         self._slim_support = settings.slim_support * 2 * problem.width if self.growing else 0.0
         self._stagnation = Stagnation(settings)
         self._rounds_left = problem.n  # in which hulls may grow: then they are filled up
@@ -147,13 +147,13 @@ class WorkingSetDescent:
         self.columns.add_product(chosen[moved], change[moved], self.gradient)
         self._set_point(beta)
         if self.growing:
-            self.growing = problem.is_short(beta)
+            self.growing = problem.lacks_weight(beta)
             kind = "growth"
         return Move(1.0 if moved.size else 0.0, kind)
 
     @property
     def slim(self) -> bool:
-        """Whether columns are few, and dear: hulls that grew and still have a small support."""
+        """Whether columns are few, and costly: hulls that grew and still have a small support."""
         return self.support <= self._slim_support
 
     def _newcomers(self) -> int:

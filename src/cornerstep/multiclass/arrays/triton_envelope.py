@@ -1,4 +1,4 @@
-"""The dual points nearest to scores, on a GPU: one program a row, in float64 and without a sort.
+"""The dual points nearest to scores, on a GPU: one program per row, in float64 and without a sort.
 
 Of a row only the K largest entries are looked for, K the number of weights, and the roots of
 piecewise linear functions are found by Newton's steps on sums over the row: for equal weights those

@@ -1,4 +1,4 @@
-"""What kernels with one program a row of scores have in common: whose rows, and the launch.
+"""What kernels with one program per row of scores have in common: whose rows, and the launch.
 
 *Why the programs end.*  The threads of a program meet in every reduction (``tl.sum``, ``tl.max``):
 one that leaves a loop or skips a branch before the others keeps them waiting for ever.  So a number

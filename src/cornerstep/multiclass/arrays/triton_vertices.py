@@ -1,4 +1,4 @@
-"""The vertices that scores point to, on a GPU: one program a row, which is read once.
+"""The vertices that scores point to, on a GPU: one program per row, which is read once.
 
 Does what :func:`cornerstep.multiclass.compiled.sweeps.corners` does, with two more outputs: the
 coefficients ``s_i u_i`` in units of ``unit``, so that few digits hold them, and the products

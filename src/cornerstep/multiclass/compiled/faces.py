@@ -55,6 +55,7 @@ def tangents(examples, pool, problem, firsts, members, owners, radial):
     labels, scales, norms, costs, mode, rho, family, mu, reals, integers = problem
     whole = is_whole(family)
     groups, at = 0, 0
+    firsts[0] = 0  # also where no example has weight
     ordered, order = reals[0], integers[0]
     for position in range(examples.shape[0]):
         i = examples[position]

@@ -49,25 +49,32 @@ class AccelerationSettings:
     """The numbers of accelerated steps.
 
     They were chosen together, on standardised mnist (all rows, C = 0.1: 4 s instead of 32; C = 1:
-    13 s instead of some 350; C = 10, not solved before: 80 s).  None was measured apart.
+    13 s instead of some 350; C = 10, not solved before: 80 s).  "Measured" is looks and sweeps on
+    19 smaller problems, see :class:`~cornerstep.multiclass.solvers.block_settings.BlockSettings`.
     """
 
     least_pull: float = 3.0
     """The first and the least pull, in units of the regulariser: momentum is of the order of
-    ``1 - 1/sqrt(1 + pull)``, so that a smaller one has hardly any."""
+    ``1 - 1/sqrt(1 + pull)``, so that a smaller one has hardly any.  Measured: 1 takes 5 %
+    more work, 10 takes 6 %, up to 46 % (digits)."""
 
     most_pull: float = 1000.0
-    """The most: sweeps solve such a problem nearly exactly, and the centre moves slowly."""
+    """The most: sweeps solve such a problem nearly exactly, and the centre moves slowly.
+    Measured: never reached, on a part of mnist neither (100 changes 2 % at most); it keeps a pull
+    that rises for ever from holding the weights where they are."""
 
     raise_pull: float = 1.1
-    """Factor on the pull after a step that raised D."""
+    """Factor on the pull after a step that raised D.  Measured: without, 8 % more work, up to 2.7
+    times (pendigits, standardised, C = 10); 1.3 takes the same."""
 
     lower_pull: float = 0.5
-    """Factor on the pull after another."""
+    """Factor on the pull after another.  Measured: 0.25 takes 1 % less work, 0.8 takes 3 % more, up
+    to 49 % (usps, standardised, C = 10)."""
 
     memory: float = 8.0
     """The mean of the weights is over about the last 1/memory of the steps: a longer one remembers
-    worse weights, a shorter one averages less."""
+    worse weights, a shorter one averages less.  Measured: 2 and 32 take 2 and 1 % more work, up to
+    22 % (isolet)."""
 
 
 class Acceleration:

@@ -97,7 +97,7 @@ class Pace:
         settings = self.settings
         if self.stage == ACCELERATED:
             return settings.sweeps_per_step
-        most = min(settings.first_sweeps * 2**self.rounds, settings.most_sweeps)
+        most = min(2**self.rounds, settings.most_sweeps)
         before, gap = self._gaps[-2:] if self.rounds > 1 else (0.0, 0.0)
         if self.stage != SWEEPS or not before > gap > 0:
             return most

@@ -36,8 +36,8 @@ class ChainModel(BaseEstimator, StructuredModel):
     .. math:: \sum_t \langle W_{y_t}, x_t \rangle + T_{y_t, y_{t+1}}
 
     Biases of the first and the last label are optional.  An example x is an array or CSR matrix of
-    shape (L, d), one row a node, or a pair ``(features, node_weights)``; a labeling y is a sequence
-    of L labels.  The loss is the Hamming loss ``sum_t c_t [y_t != y_hat_t]``.
+    shape (L, d), one row per node, or a pair ``(features, node_weights)``; a labeling y is a
+    sequence of L labels.  The loss is the Hamming loss ``sum_t c_t [y_t != y_hat_t]``.
 
     Parameters
     ----------

@@ -196,10 +196,10 @@ def _binary(Y: Any, n_labels: int | None, name: str) -> npt.NDArray[np.int64]:
     except ValueError:  # rows of different lengths
         labels = np.empty(0, object)
     if labels.ndim != 2 or labels.dtype.kind not in "iubf":
-        raise ValueError(f"{name} must be rows of 0 and 1, one column a tag, got {shortened(Y)}")
+        raise ValueError(f"{name} must be rows of 0 and 1, one column per tag, got {shortened(Y)}")
     strange = labels[~np.isin(labels, (0, 1))]
     if strange.size:
-        raise ValueError(f"{name} must be rows of 0 and 1, one column a tag, got {strange[0]}")
+        raise ValueError(f"{name} must be rows of 0 and 1, one column per tag, got {strange[0]}")
     if n_labels is not None and labels.shape[1] != n_labels:
         raise ValueError(f"{name} must have {n_labels} columns, got {labels.shape[1]}")
     return labels.astype(np.int64)

@@ -5,8 +5,8 @@ p_i is an example's share of the weights, 1/n without.
 - *fw*: the corner ``w_s = sum_i p_i psi_i(y_i*)/lambda``, ``l_s = sum_i p_i L_i(y_i*)`` and the
   step ``gamma = gap / (lambda |w - w_s|²)``, clipped to [0, 1]; an iteration decodes all examples.
 - *subgradient*: ``w_t = sum_{s <= t} n p_i psi_i(y*)/(lambda t)``, ``i = i_s``: Pegasos without
-  projection, one example a step, a pass over a fresh permutation an iteration.  After whole passes
-  w_t is a dual point (each example's block the mean of its answers) and proves a gap.
+  projection, one example per step, a pass over a fresh permutation per iteration.  After whole
+  passes w_t is a dual point (each example's block the mean of its answers) and proves a gap.
 
 References
 ----------

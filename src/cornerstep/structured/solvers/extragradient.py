@@ -47,7 +47,7 @@ from cornerstep.structured.proofs import Waiting, primal
 
 GEOMETRIES = ("entropic", "euclidean")
 _TINY = 1e-12
-_PACE = 8.0  # at first
+_FIRST_PACE = 8.0  # steps over what the theory allows, at first
 _EARLY = 50  # iterations at a pace after which it is too late to start again
 _INSIDE = 0.25  # |w*| over the bound sqrt(2 P(0)/lambda), as a guess
 
@@ -110,7 +110,7 @@ class ExtragradientSolver(Waiting):
             self.eta = min(self.eta, 0.5 / self.lam)
         self.kappa = 1.0 / (self.eta * square)
         pull = self.lam * self.eta
-        self.pace = max(1.0, min(_PACE, 0.5 / pull)) if pull else _PACE
+        self.pace = max(1.0, min(_FIRST_PACE, 0.5 / pull)) if pull else _FIRST_PACE
         if fixed_step:
             self.pace = 1.0
         # of tau times the gap; nothing is promised where steps underflow
