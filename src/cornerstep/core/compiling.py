@@ -32,8 +32,8 @@ from cornerstep.core.compile_cache import enable_cache
 class _Watch(event.Listener):
     """Lets the clock stand still while the compiler works, and the garbage collector.
 
-    A tenth of the compiler's time goes into collections that find little.  It works on one function
-    and those that it calls at a time (under a lock of its own), so that two threads do not meet here.
+    A tenth of the compiler's time goes into collections that find little.  It works under a lock of
+    its own, on one function and those that it calls, so that two threads do not meet here.
     """
 
     _within = 0  # functions being compiled, each needed by the one before

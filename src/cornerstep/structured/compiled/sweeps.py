@@ -21,12 +21,13 @@ References
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from cornerstep.core.compiling import njit_inline, njit_noalloc, njit_noalloc_inner
 from cornerstep.structured.compiled.chain import (
     ADD,
-    ALONG,
     CLEAR,
     MOVE,
     add_costs,
@@ -140,7 +141,8 @@ def choose(i, rule, chains, lam, planes, top, middle, low, worst, answer, begin,
     """
     weight, total, heavy = chains.weights[i], chains.total, planes.weights[i, worst]
     back = middle - low if heavy < _ALONE else 0.0
-    step, limit, gain, kind = 0.0, 0.0, 0.0, _NONE
+    step, limit, gain = 0.0, 0.0, 0.0
+    kind: Any = _NONE
     for direction in range(3):
         if direction != rule and rule != AUTO and (rule != AWAY or direction == PAIRWISE):
             continue
@@ -156,7 +158,7 @@ def choose(i, rule, chains, lam, planes, top, middle, low, worst, answer, begin,
             continue
         square = 0.0
         for task in range(ADD, CLEAR + 1):
-            if task == ADD or task == ALONG or (task == CLEAR and rule == AUTO):  # only a trial
+            if task < MOVE or (task == CLEAR and rule == AUTO):  # only a trial
                 square += each(
                     task, direction, chains, planes, i, worst, answer, begin, 0.0, 0.0, buffer,
                     buffer, buffer,
