@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, PolynomialFeatures
 
@@ -30,6 +31,16 @@ def test_a_loaded_pipeline_is_the_saved_one(tmp_path, name):
     assert not certify(loaded, X, LABELS[::-1].copy()).holds
     assert "<svg" in cornerstep.report(loaded, X, LABELS)
     clone(loaded).fit(X, LABELS)
+
+
+def test_words_are_not_looked_for_in_numbers(tmp_path):
+    numbers = np.arange(len(LABELS)).reshape(-1, 1) % 3.0
+    steps = SimpleImputer(strategy="most_frequent"), OneHotEncoder(handle_unknown="ignore"), svm()
+    fitted = make_pipeline(*steps).fit(numbers, LABELS)
+    save(fitted, tmp_path / "model")
+    fitted[1].categories_ = [np.array(["a", "b", "c"], dtype=object)]
+    with pytest.raises(ModelFileError):  # would not predict
+        save(fitted, tmp_path / "changed")
 
 
 @pytest.mark.parametrize("name", ["linear", "trees", "words"])

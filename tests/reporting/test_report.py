@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import cornerstep
-from cornerstep.reporting import section, write_page
+from cornerstep.reporting import charts, section, write_page
 from support.fitted_models import CLASSIFIERS, classifier, structured
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -48,6 +48,22 @@ class Balance(HTMLParser):
 
     def handle_endtag(self, tag):
         assert self.open.pop() == tag
+
+
+@pytest.mark.parametrize("most", [8, 12, 16])
+def test_long_names_can_be_told_apart(most):
+    names = [f"class_{k:03d}_of_many_with_a_long_name" for k in range(300)]
+    short = charts.told_apart(names, most)
+    assert len(set(short)) == 300
+    assert max(map(len, short)) <= most
+    assert charts.told_apart(["a", "b"], most) == ["a", "b"]
+    assert charts.told_apart([names[0]] * 2, most) == [charts.shortened(names[0], most)] * 2
+
+
+@pytest.mark.parametrize("size", [1e-9, 0.0613, 1.0, 99.4, 1e7])
+def test_weights_in_units_have_two_digits(size):
+    unit = charts.unit_of(np.array([-size, 0.3 * size]))
+    assert 10 <= round(size / unit, 6) < 100
 
 
 @pytest.mark.parametrize("name", CLASSIFIERS)

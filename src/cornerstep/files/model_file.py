@@ -178,7 +178,7 @@ def _require_loadable(estimator: Any, steps: list[Any], arrays: dict[str, bytes]
         if steps:
             kept = {key: np.load(io.BytesIO(data)) for key, data in arrays.items()}
             _pipeline(Decoder(kept)(steps), estimator)
-    except ValueError as problem:
+    except (TypeError, ValueError) as problem:
         raise ModelFileError(f"the estimator is not as it was fitted: {problem}") from None
 
 

@@ -184,18 +184,23 @@ def example(transformer: Any) -> list[Any]:
 
 
 def as_input(transformer: Any, row: list[Any]) -> Any:
-    """A row as a transformer takes it: a table where its columns have names."""
+    """A row as a transformer takes it: a table where its columns have names.
+
+    Its numbers are numbers, as in data: words to look them up among are then refused as they are
+    there.
+    """
     first = transformer.steps[0][1] if isinstance(transformer, Pipeline) else transformer
     names = getattr(first, "feature_names_in_", None)
     table = np.empty((1, len(row)), dtype=object)
     table[0] = row
     if names is None:
-        return table
+        numbers = all(isinstance(value, float | int | np.number) for value in row)
+        return table.astype(np.float64) if numbers else table
     try:
         import pandas as pd
     except ImportError:
         raise ValueError("columns by name need pandas: pip install pandas") from None
-    return pd.DataFrame(table, columns=list(names))
+    return pd.DataFrame(table, columns=list(names)).infer_objects()
 
 
 def _has_levels(transformer: Any) -> bool:

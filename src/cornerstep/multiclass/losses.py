@@ -134,8 +134,10 @@ class Loss(SimplexLoss):
         """The nearest dual point of each row."""
         from cornerstep.multiclass.compiled.projection import project_rows
 
-        out = np.empty_like(points)
-        project_rows(points, labels, np.require(self.rho, requirements="W"), self.family, out)
+        out, rho = np.empty_like(points), np.require(self.rho, requirements="W")
+        width = points.shape[1] + 1
+        scratch = np.empty((4, width)), np.empty((2, width), np.int64)
+        project_rows(points, labels, rho, self.family, *scratch, out)
         return out
 
     def sizes_of_margins(self, z: FloatArray, smoothing: float = 0.0) -> FloatArray:

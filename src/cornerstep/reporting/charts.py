@@ -95,6 +95,31 @@ def shortened(name: str, most: int) -> str:
     return name if len(name) <= most else f"{name[: most - 1 - half]}…{name[-half:]}"
 
 
+def told_apart(names: Sequence[str], most: int) -> list[str]:
+    """Names of at most so many characters: of long ones what all share is left out first."""
+    if len(set(names)) < 2 or max(map(len, names)) <= most:
+        return [shortened(name, most) for name in names]
+    front = _shared(names)
+    back = _shared([name[front:][::-1] for name in names])
+    return [
+        shortened(f"{'…' * (front > 0)}{name[front : len(name) - back]}{'…' * (back > 0)}", most)
+        for name in names
+    ]
+
+
+def _shared(names: Sequence[str]) -> int:
+    """How many characters all begin with: as many as the first and the last in order."""
+    first, last = min(names), max(names)
+    ends = (k for k, (a, b) in enumerate(zip(first, last, strict=False)) if a != b)
+    return next(ends, min(len(first), len(last)))
+
+
+def unit_of(values: FloatArray) -> float:
+    """The power of ten in whose multiples the largest number has two digits."""
+    largest = float(np.abs(values).max(initial=0.0))
+    return 10.0 ** (math.floor(math.log10(largest)) - 1) if 1e-300 < largest < math.inf else 1.0
+
+
 def _number(value: float) -> float | None:
     return float(f"{value:.8g}") if math.isfinite(value) else None
 
@@ -187,17 +212,19 @@ def heat(
     values = np.asarray(values, dtype=float)
     shades = values if shades is None else np.asarray(shades, dtype=float)
     largest = float(np.abs(shades).max()) or 1.0
-    head = "".join(f'<th scope="col">{_name(name, 16)}</th>' for name in columns)
+    short = told_apart(columns, 16)
+    head = "".join(f'<th scope="col">{_titled(*n)}</th>' for n in zip(columns, short, strict=True))
     longest = max(len(str(name)) for name in (*rows, *columns))
     kind, room = ("heat", 2) if longest <= 3 else ("heat long", 4)
     body = []
-    for name, row, colours in zip(rows, values, shades, strict=True):
+    short = told_apart(rows, 12)
+    for name, known, row, colours in zip(rows, short, values, shades, strict=True):
         cells = "".join(
             f'<td style="background:rgba(var(--{"heat" if shade >= 0 else "neg"}),'
             f'{0.75 * abs(shade) / largest:.2f})">{_cell(v, form)}</td>'
             for v, shade in zip(row, colours, strict=True)
         )
-        body.append(f'<tr><th scope="row">{_name(name, 12)}</th>{cells}</tr>')
+        body.append(f'<tr><th scope="row">{_titled(name, known)}</th>{cells}</tr>')
     return (
         f'<div class="scroll" tabindex="0" role="group" aria-label="{html.escape(label)}">'
         f'<table class="{kind}" style="--n:{len(columns)};--names:{room}">'
@@ -205,8 +232,8 @@ def heat(
     )
 
 
-def _name(name: str, most: int) -> str:
-    return f'<span title="{html.escape(name)}">{html.escape(shortened(name, most))}</span>'
+def _titled(name: str, short: str) -> str:
+    return f'<span title="{html.escape(name)}">{html.escape(short)}</span>'
 
 
 def _cell(value: float, form: str) -> str:

@@ -31,7 +31,7 @@ for (const [place, box] of document.querySelectorAll(".chart").entries()) {
     const px = v => left + (v - x0) / (x1 - x0) * (width - left - right);
     const py = v => top + (high - up(v)) / (high - low) * (height - top - bottom);
     scale = {x0, x1, px, inverse: p => x0 + (p - left) / (width - left - right) * (x1 - x0)};
-    let out = `<svg viewBox="0 0 ${width} ${height}" height="${height}" role="presentation"><defs><clipPath id="clip${place}"><rect x="${left}" y="${top - 3}" width="${width - left - right + 4}" height="${height - top - bottom + 6}"/></clipPath></defs>`;
+    let out = `<svg viewBox="0 0 ${width} ${height}" height="${height}" role="presentation"><defs><clipPath id="clip${place}"><rect x="${left - 6}" y="${top - 6}" width="${width - left - right + 12}" height="${height - top - bottom + 12}"/></clipPath></defs>`;
     const decades = data.log && high - low >= 1.2;
     const ticks = decades ? nice(low, high, 6).filter(Number.isInteger).map(t => 10 ** t)
       : nice(data.log ? 10 ** low : low, data.log ? 10 ** high : high, 5);
@@ -42,7 +42,7 @@ for (const [place, box] of document.querySelectorAll(".chart").entries()) {
     data.series.forEach(s => {
       const points = x.map((v, i) => finite(s.y[i]) ? `${px(v).toFixed(1)},${py(s.y[i]).toFixed(1)}` : null).filter(Boolean);
       out += `<polyline class="line ${s.kind}" points="${points.join(" ")}"/>`;
-      if (points.length < 40) for (const p of points) { const [a, b] = p.split(","); out += `<circle class="dot ${s.kind}" cx="${a}" cy="${b}" r="2.5"/>`; }
+      if (points.length < 40) for (const p of points) { const [a, b] = p.split(","); out += `<circle class="dot ${s.kind}" cx="${a}" cy="${b}" r="${points.length > 1 ? 2.5 : 5}"/>`; }
     });
     plot.innerHTML = out + `</g><rect class="brush" y="${top}" height="${height - top - bottom}" width="0"/></svg>`;
   }

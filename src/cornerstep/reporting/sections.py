@@ -275,11 +275,16 @@ def _structured(estimator: Any, X: Any, y: Any, data_name: str) -> tuple[dict[st
         matrix: FloatArray = weights["transitions"]
         strong = np.sort(np.argsort(-np.abs(matrix).sum(axis=1), kind="stable")[:_HEAT])
         names = [str(label) for label in labels[strong]]
+        unit = charts.unit_of(matrix)
+        shown = np.round(matrix[np.ix_(strong, strong)] / unit) + 0.0  # 0, not -0
         parts.append(
             charts.figure(
                 "Transitions",
-                "Weights of a label (row) followed by another (column): what the chain prefers.",
-                charts.heat("Transition weights", names, names, matrix[np.ix_(strong, strong)]),
+                f"Weights of a label (row) followed by another (column), in units of {unit:g}: "
+                "what the chain prefers.",
+                charts.heat(
+                    "Transition weights", names, names, np.round(shown / unit) + 0.0, ".0f"
+                ),
                 wide=len(names) > 7,
             )
         )
@@ -317,8 +322,8 @@ def _strongest(estimator: Any, names: list[str] | None) -> list[str]:
     values = coefficients[rows, order]
     owners = classes[rows] if len(coefficients) > 1 else [classes[-1]] * order.size
     shown = [
-        f"{charts.shortened(label(k), 12)} → {charts.shortened(str(owner), 8)}"
-        for k, owner in zip(order, owners, strict=True)
+        f"{charts.shortened(label(k), 12)} → {owner}"
+        for k, owner in zip(order, charts.told_apart([str(v) for v in owners], 8), strict=True)
     ]
     caption = "The largest weight of a feature and the class it speaks for (orange: against)."
     return [charts.figure(title, caption, charts.bars("Largest weights", shown, values))]

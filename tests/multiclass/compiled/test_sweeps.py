@@ -80,7 +80,10 @@ def test_slopes_of_a_scan_are_derivatives(kind):
     scores = problem.examples.scores(slice(0, n), image)
     losses, slopes = np.empty(n), np.empty(n)
     found, n_found = np.empty((n, 5), np.int32), np.empty(n, np.int64)
-    kernels.scan(scores, 0, solver.iterate.pool, problem.record, 5, found, n_found, losses, slopes)
+    kernels.scan(
+        scores, 0, solver.iterate.pool, problem.record, problem.loss.family, 5,
+        found, n_found, losses, slopes,
+    )  # fmt: skip
     assert losses.sum() == pytest.approx(problem.losses(image), rel=1e-12)
     h = 1e-7
     right = (problem.losses((1 + h) * image) - losses.sum()) / h

@@ -32,7 +32,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cornerstep.core.compiling import njit_alloc, njit_noalloc, njit_noalloc_small
+from cornerstep.core.compiling import njit_noalloc, njit_noalloc_small
 
 _EPS = 2.0**-52
 
@@ -125,26 +125,20 @@ def _project_simplex(c, b_y, cap, beta, ordered):
             count += 1
     if count == 0:
         return
-    largest = ordered[0]
-    head, t = 0.0, 0.0  # sums of differences, t = sum beta
-    for k in range(count):
-        head += ordered[k] + b_y
-        t = head / (k + 2)
-        if k + 1 == count or ordered[k + 1] + b_y <= t:
+    # t = sum beta, from c_j + b_y; where it is beyond the cap, tau from differences to the largest
+    shift, less, more, t = b_y, 0.0, 2, 0.0
+    for _ in range(2):
+        head = 0.0
+        for k in range(count):
+            head += ordered[k] + shift
+            t = (head - less) / (k + more)
+            if k + 1 == count or ordered[k + 1] + shift <= t:
+                break
+        if more == 2 and t <= cap:
             break
-    if t <= cap:
-        for j in range(c.shape[0]):
-            share = c[j] + b_y - t
-            beta[j] = share if share > 0.0 else 0.0
-        return
-    head, t = 0.0, 0.0
-    for k in range(count):
-        head += ordered[k] - largest
-        t = (head - cap) / (k + 1)
-        if k + 1 == count or ordered[k + 1] - largest <= t:
-            break
+        shift, less, more = -ordered[0], cap, 1
     for j in range(c.shape[0]):
-        share = (c[j] - largest) - t
+        share = (c[j] + shift) - t
         beta[j] = share if share > 0.0 else 0.0
 
 
@@ -323,18 +317,19 @@ def project(c, b_y, rho, whole, beta, scratch, order, starts):
         project_each(c, b_y, rho, beta, scratch, order, starts)
 
 
-@njit_alloc(fastmath=False)
-def project_rows(points, labels, rho, whole, out):
-    """Project each row of ``points`` onto the dual domain of its label, as :func:`project`."""
+@_exactly
+def project_rows(points, labels, rho, whole, reals, integers, out):
+    """Project each row of ``points`` onto the dual domain of its label, as :func:`project`.
+
+    ``reals`` has four rows and ``integers`` two to overwrite, longer than there are classes.
+    """
     n, m = points.shape
-    c, beta = np.empty(m - 1), np.empty(m - 1)
-    scratch = np.empty((2, m + 1))
-    order, starts = np.empty(m, np.int64), np.empty(m + 1, np.int64)
+    c, beta, scratch = reals[0, : m - 1], reals[1], reals[2:]
     for i in range(n):
         y = labels[i]
         for j in range(m - 1):
             c[j] = -points[i, j if j < y else j + 1]
-        project(c, points[i, y], rho, whole, beta, scratch, order[: m - 1], starts)
+        project(c, points[i, y], rho, whole, beta, scratch, integers[0, : m - 1], integers[1])
         total = 0.0
         for j in range(m - 1):
             out[i, j if j < y else j + 1] = -beta[j]

@@ -69,7 +69,8 @@ def read(rows, image, i, classes, out):
                 total += w[k] * x[k]
             out[a] = total
     elif kind == CSR:
-        out[: classes.shape[0]] = 0.0
+        for a in range(classes.shape[0]):
+            out[a] = 0.0
         for k in range(indptr[i], indptr[i + 1]):
             w = image[indices[k]]
             for a in range(classes.shape[0]):
@@ -166,15 +167,16 @@ def sweep(order, seed, rows, image, pool, problem, gains):
 
 
 @njit_noalloc(fastmath=_FAST)
-def scan(scores, first, pool, problem, most, found, n_found, losses, slopes):
+def scan(scores, first, pool, problem, family, most, found, n_found, losses, slopes):
     """Look at all classes of examples ``first, first + 1, ...`` with the given rows of scores.
 
     Writes ``s_i Phi(scores)`` to ``losses`` if mu = 0, ``s_i <beta, scores - scores_y>`` with the
     maximiser beta of the loss (0 if mu > 0) to ``slopes``, and to ``found[i]`` up to ``most``
-    classes without weight that block i would give weight to, best first.
+    classes without weight that block i would give weight to, best first.  ``family`` is that of the
+    problem, once more: of an argument the type is known before what it rules out is compiled.
     """
     starts, classes, beta = pool
-    labels, scales, norms, costs, mode, rho, family, mu, reals, integers = problem
+    labels, scales, norms, costs, mode, rho, _, mu, reals, integers = problem
     whole = is_whole(family)
     n, m = scores.shape
     heads = rho.shape[0]
@@ -203,7 +205,7 @@ def scan(scores, first, pool, problem, most, found, n_found, losses, slopes):
         for j in range(m):
             row[j] += delta[j] - own
         row[y] = 0.0
-        if heads == 1:
+        if family is None:  # one weight
             peak, place = row[0], 0
             for j in range(1, m):
                 z = row[j]

@@ -86,7 +86,10 @@ def scan(
             scores = examples.scores(block, image, exact=exact)
         if problem.smoothing:
             losses[block] = problem.block_losses(block, scores)
-        kernels.scan(scores, block.start, pool, problem.record, most, *entering, losses, slopes)
+        kernels.scan(
+            scores, block.start, pool, problem.record, problem.loss.family, most, *entering, losses,
+            slopes,
+        )  # fmt: skip
     return losses, slopes
 
 

@@ -2,8 +2,9 @@
 
 ``w'phi(x, y) = sum_t <W[:, y_t], x_t> + start[y_1] + end[y_L] + sum_t T[y_t, y_t+1]``, with the
 weights in one vector: W by rows (a row per feature), then start and end where there are any, then T
-by rows where there is one.  ``chains`` and ``shape`` are records of
-:mod:`cornerstep.structured.compiled.records`.
+by rows where there is one.  So start and end are two more rows of W, of features that are 1 at the
+first and at the last node: chains are encoded with them, and nothing here knows of biases.
+``chains`` and ``shape`` are records of :mod:`cornerstep.structured.compiled.records`.
 
 References
 ----------
@@ -19,7 +20,13 @@ from typing import Any
 
 import numpy as np
 
-from cornerstep.core.compiling import njit_alloc, njit_alloc_inner, njit_noalloc, njit_noalloc_inner
+from cornerstep.core.compiling import (
+    njit_alloc,
+    njit_alloc_inner,
+    njit_noalloc,
+    njit_noalloc_inner,
+    njit_noalloc_small,
+)
 from cornerstep.core.types import FloatArray
 from cornerstep.structured.compiled.records import Chains, Shape
 
@@ -27,21 +34,15 @@ from cornerstep.structured.compiled.records import Chains, Shape
 _FAST = {"reassoc", "contract", "nsz", "arcp"}
 _SMALL = 1e-200  # sums below it have lost digits
 
-
-@njit_noalloc_inner()
-def offsets(shape):
-    """Where start, end and T begin in the weights."""
-    start = shape.n_features * shape.n_labels
-    end = start + shape.n_labels * shape.biases
-    return start, end, end + shape.n_labels * shape.biases
+# What a walk does.  A literal would be another type, for which kernels were compiled again.
+ADD, ALONG, MOVE, CLEAR = (np.int64(task) for task in range(4))
 
 
 @njit_noalloc_inner(fastmath=_FAST)
 def node_scores(chains, w, scale, i, theta):
-    """``theta[t, a] = scale (W'x_t)_a``, with start and end added to the first and last node."""
+    """``theta[t, a] = scale (W'x_t)_a``."""
     ptr, indptr, indices, values = chains.ptr, chains.indptr, chains.indices, chains.values
-    n_labels, biases = chains.shape.n_labels, chains.shape.biases
-    start, end, _ = offsets(chains.shape)
+    n_labels = chains.shape.n_labels
     first = ptr[i]
     length = ptr[i + 1] - first
     for t in range(length):
@@ -54,10 +55,6 @@ def node_scores(chains, w, scale, i, theta):
             part = w[base : base + n_labels]
             for a in range(n_labels):
                 row[a] += x * part[a]
-    if biases:
-        for a in range(n_labels):
-            theta[0, a] += scale * w[start + a]
-            theta[length - 1, a] += scale * w[end + a]
     return length
 
 
@@ -69,40 +66,31 @@ def viterbi(theta, length, links, has_links, column, labels, first):
     the way back searches each column once, so no back pointers are kept.
     """
     n_labels = theta.shape[1]
-    total = 0.0
-    if not has_links:
-        for t in range(length):
-            best = 0
-            for a in range(1, n_labels):
-                if theta[t, a] > theta[t, best]:
-                    best = a
-            labels[first + t] = best
-            total += theta[t, best]
-        return total
-    for t in range(1, length):
-        before = theta[t - 1]
-        link = links[0]
-        for b in range(n_labels):
-            column[b] = before[0] + link[b]
-        for a in range(1, n_labels):
-            link = links[a]
-            score = before[a]
+    if has_links:
+        for t in range(1, length):
+            before, link = theta[t - 1], links[0]
             for b in range(n_labels):
-                column[b] = max(column[b], score + link[b])
-        for b in range(n_labels):
-            theta[t, b] += column[b]
-    best = 0
-    for a in range(1, n_labels):
-        if theta[length - 1, a] > theta[length - 1, best]:
-            best = a
-    labels[first + length - 1] = best
-    total = theta[length - 1, best]
-    for t in range(length - 2, -1, -1):
+                column[b] = before[0] + link[b]
+            for a in range(1, n_labels):
+                link = links[a]
+                score = before[a]
+                for b in range(n_labels):
+                    through = score + link[b]
+                    column[b] = through if through > column[b] else column[b]
+            for b in range(n_labels):
+                theta[t, b] += column[b]
+    total, best = 0.0, 0
+    for t in range(length - 1, -1, -1):
         after, best = best, 0
+        joined = has_links and t + 1 < length
+        top = theta[t, 0] + links[0, after] if joined else theta[t, 0]
         for a in range(1, n_labels):
-            if theta[t, a] + links[a, after] > theta[t, best] + links[best, after]:
-                best = a
+            here = theta[t, a] + links[a, after] if joined else theta[t, a]
+            if here > top:
+                top, best = here, a
         labels[first + t] = best
+        if not joined:
+            total += top
     return total
 
 
@@ -131,7 +119,7 @@ def links_in(shape: Shape, w: FloatArray) -> FloatArray:
 def links_of(chains, w, scale):
     """``scale T`` as a matrix; zeros if there are no transitions."""
     n_labels = chains.shape.n_labels
-    _, _, base = offsets(chains.shape)
+    base = chains.shape.n_features * n_labels
     out = np.zeros((n_labels, n_labels))
     if chains.shape.transitions:
         for a in range(n_labels):
@@ -187,31 +175,52 @@ def add_costs(theta, chains, i, scale):
 
 
 @njit_noalloc_inner()
-def scatter(chains, i, labels, at, amount, w):
-    """``w += amount * phi(x_i, y)`` for the labels y from ``at`` on."""
-    ptr, indptr, indices, values = chains.ptr, chains.indptr, chains.indices, chains.values
-    _, n_labels, biases, has_links = chains.shape
-    start, end, base = offsets(chains.shape)
-    first, last = ptr[i], ptr[i + 1] - 1
-    before = np.int64(labels[at])
-    if biases:
-        w[start + before] += amount
-    for row in range(first, last + 1):
-        here = np.int64(labels[at + row - first])
-        for k in range(indptr[row], indptr[row + 1]):
-            w[indices[k] * n_labels + here] += amount * values[k]
-        if has_links and row > first:
-            w[base + before * n_labels + here] += amount
-        before = here
-    if biases:
-        w[end + before] += amount
+def walk(task, chains, i, one, p, other, q, share, amount, late, buffer, w, v):
+    """``d = phi(x_i, y) - phi(x_i, z)`` of the labels from p on in ``one`` and q on in ``other``.
+
+    ADD: ``buffer += share d``; ALONG: returns ``share <d, buffer>``.  MOVE: ``w += amount buffer``
+    and ``v += late amount buffer`` at the entries of d, which are then 0 in the buffer; CLEAR: only
+    that.  Nodes whose labels are the same in both are no part of d.
+    """
+    n_labels, first = chains.shape.n_labels, chains.ptr[i]
+    base = chains.shape.n_features * n_labels
+    total = 0.0
+    a = b = np.int64(0)
+    for t in range(chains.ptr[i + 1] - first):
+        before, other_before, changed = a, b, a != b
+        a, b = np.int64(one[p + t]), np.int64(other[q + t])
+        if a != b:
+            for k in range(chains.indptr[first + t], chains.indptr[first + t + 1]):
+                c, at = share * chains.values[k], chains.indices[k] * n_labels
+                total += visit_entry(task, at + a, c, amount, late, buffer, w, v)
+                total += visit_entry(task, at + b, -c, amount, late, buffer, w, v)
+        if chains.shape.transitions and t > 0 and (changed or a != b):
+            here, there = before * n_labels + a, other_before * n_labels + b
+            total += visit_entry(task, base + here, share, amount, late, buffer, w, v)
+            total += visit_entry(task, base + there, -share, amount, late, buffer, w, v)
+    return total
+
+
+@njit_noalloc_small()
+def visit_entry(task, at, c, amount, late, buffer, w, v):
+    """The task of :func:`walk` at one entry of d, times its share."""
+    if task == ADD:
+        buffer[at] += c
+        return 0.0
+    if task == ALONG:
+        return c * buffer[at]
+    if task == MOVE:
+        change = amount * buffer[at]
+        w[at] += change
+        v[at] += late * change
+    buffer[at] = 0.0
+    return 0.0
 
 
 @njit_noalloc_inner()
 def scatter_change(chains, i, labels, at, amount, w):
-    """``w += amount (phi(x_i, y_i) - phi(x_i, y))`` for the labels y from ``at`` on."""
-    scatter(chains, i, chains.truth, chains.ptr[i], amount, w)
-    scatter(chains, i, labels, at, -amount, w)
+    """``w += amount * (phi(x_i, y_i) - phi(x_i, y))`` for the labels y from ``at`` on."""
+    walk(ADD, chains, i, chains.truth, chains.ptr[i], labels, at, amount, 0.0, 0.0, w, w, w)
 
 
 @njit_noalloc(nogil=True)
@@ -220,10 +229,8 @@ def scatter_all(chains, labels, w):
     ptr = chains.ptr
     total = 0.0
     for i in range(ptr.shape[0] - 1):
-        lost = loss(chains, i, labels, ptr[i])
-        total += chains.weights[i] * lost
-        if lost > 0.0 or not is_truth(chains, i, labels, ptr[i]):
-            scatter_change(chains, i, labels, ptr[i], chains.weights[i], w)
+        total += chains.weights[i] * loss(chains, i, labels, ptr[i])
+        scatter_change(chains, i, labels, ptr[i], chains.weights[i], w)
     return total
 
 
@@ -235,21 +242,6 @@ def loss(chains, i, labels, at):
         if chains.truth[row] != labels[at + row - first]:
             total += chains.costs[row]
     return total
-
-
-@njit_noalloc_inner()
-def same(one, p, other, q, length):
-    """Whether two labelings, from ``p`` and from ``q`` on, are equal."""
-    for t in range(length):  # noqa: SIM110 - compiled
-        if one[p + t] != other[q + t]:
-            return False
-    return True
-
-
-@njit_noalloc_inner()
-def is_truth(chains, i, labels, at):
-    """Whether the labels from ``at`` on are the true ones of chain i."""
-    return same(chains.truth, chains.ptr[i], labels, at, chains.ptr[i + 1] - chains.ptr[i])
 
 
 @njit_alloc(nogil=True)
@@ -274,9 +266,8 @@ def subgradient_sweep(order, chains, size, lam, total, late, numbers):
         c = chains.weights[i] * (chains.ptr.shape[0] - 1) / chains.total
         numbers[0] += 1.0
         numbers[1] += c * loss(chains, i, found, 0)
-        if not is_truth(chains, i, found, 0):
-            scatter_change(chains, i, found, 0, c, total)
-            scatter_change(chains, i, found, 0, c * t, late)
+        scatter_change(chains, i, found, 0, c, total)
+        scatter_change(chains, i, found, 0, c * t, late)
 
 
 @njit_alloc(nogil=True)
@@ -437,21 +428,19 @@ def forward_backward(theta, length, links, alpha, beta, marginals, pairs):
 def scatter_marginals(chains, marginals, pairs, w):
     """``w += sum_i weight_i (phi(x_i, y_i) - E phi(x_i, y))`` for marginals of all chains."""
     ptr, indptr, indices, values = chains.ptr, chains.indptr, chains.indices, chains.values
-    _, n_labels, biases, has_links = chains.shape
-    start, end, base = offsets(chains.shape)
+    n_features, n_labels, has_links = chains.shape
+    base, truth = n_features * n_labels, chains.truth
     for i in range(ptr.shape[0] - 1):
         first, last, amount = ptr[i], ptr[i + 1], chains.weights[i]
-        scatter(chains, i, chains.truth, first, amount, w)
         for row in range(first, last):
             for k in range(indptr[row], indptr[row + 1]):
-                x = amount * values[k]
+                x, at = amount * values[k], indices[k] * n_labels
+                w[at + truth[row]] += x
                 for a in range(n_labels):
-                    w[indices[k] * n_labels + a] -= x * marginals[row, a]
-        if biases:
-            for a in range(n_labels):
-                w[start + a] -= amount * marginals[first, a]
-                w[end + a] -= amount * marginals[last - 1, a]
+                    w[at + a] -= x * marginals[row, a]
         if has_links:
+            for row in range(first + 1, last):
+                w[base + np.int64(truth[row - 1]) * n_labels + truth[row]] += amount
             for a in range(n_labels):
                 for b in range(n_labels):
                     w[base + a * n_labels + b] -= amount * pairs[i, a, b]

@@ -1,27 +1,18 @@
 """The labelings that make up the dual state of chains, and their sums of joint features.
 
-``chains``, ``planes`` and ``mean`` are records of :mod:`cornerstep.structured.compiled.records`.
+``chains`` and ``planes`` are records of :mod:`cornerstep.structured.compiled.records`.
 """
 
 from __future__ import annotations
 
-import numpy as np
-
 from cornerstep.core.compiling import njit_noalloc, njit_noalloc_inner
-from cornerstep.structured.compiled.chain import is_truth, same, scatter_change
+from cornerstep.structured.compiled.chain import scatter_change
 
 
 @njit_noalloc_inner()
 def plane(planes, ptr, i, k):
     """Where the labels of plane k of block i begin."""
     return planes.weights.shape[1] * ptr[i] + k * (ptr[i + 1] - ptr[i])
-
-
-@njit_noalloc_inner()
-def copy(labels, p, out, q, length):
-    """``out[q + t] = labels[p + t]``."""
-    for t in range(length):
-        out[q + t] = labels[p + t]
 
 
 @njit_noalloc_inner()
@@ -48,7 +39,7 @@ def rebuild(chains, planes, amount, w):
         for k in range(counts[i]):
             a = chains.weights[i] * weights[i, k]
             at = plane(planes, ptr, i, k)
-            if a > 0.0 and not is_truth(chains, i, labels, at):
+            if a > 0.0:
                 scatter_change(chains, i, labels, at, amount * a, w)
                 total += a * losses[i, k]
     return total
@@ -57,8 +48,12 @@ def rebuild(chains, planes, amount, w):
 @njit_noalloc_inner()
 def place(planes, ptr, i, chosen):
     """Which plane of block i is ``chosen``; -1 if none."""
+    length = ptr[i + 1] - ptr[i]
     for k in range(planes.counts[i]):
-        if same(planes.labels, plane(planes, ptr, i, k), chosen, np.int64(0), ptr[i + 1] - ptr[i]):
+        at, t = plane(planes, ptr, i, k), 0
+        while t < length and planes.labels[at + t] == chosen[t]:
+            t += 1
+        if t == length:
             return k
     return -1
 
@@ -77,36 +72,7 @@ def put(planes, ptr, i, chosen, lost, keep):
         counts[i] += 1
     weights[i, slot] = 0.0
     planes.losses[i, slot] = lost
-    copy(chosen, np.int64(0), planes.labels, plane(planes, ptr, i, slot), ptr[i + 1] - ptr[i])
+    at = plane(planes, ptr, i, slot)
+    for t in range(ptr[i + 1] - ptr[i]):
+        planes.labels[at + t] = chosen[t]
     return slot
-
-
-@njit_noalloc_inner()
-def gather(planes, ptr, i, has_links, mean):
-    """Write the block to ``mean``; returns how many pairs it has."""
-    nodes, pairs, touched = mean
-    weights, counts = planes.weights, planes.counts
-    length = ptr[i + 1] - ptr[i]
-    n_labels = nodes.shape[1]
-    for t in range(length):
-        for a in range(n_labels):
-            nodes[t, a] = 0.0
-    count = 0
-    for k in range(counts[i]):
-        a = weights[i, k]
-        if a == 0.0:
-            continue
-        labels, at = planes.labels, plane(planes, ptr, i, k)
-        before = np.int64(labels[at])
-        nodes[0, before] += a
-        for t in range(1, length):
-            here = np.int64(labels[at + t])
-            nodes[t, here] += a
-            if has_links:
-                pair = before * n_labels + here
-                if pairs[pair] == 0.0:
-                    touched[count] = pair
-                    count += 1
-                pairs[pair] += a
-            before = here
-    return count

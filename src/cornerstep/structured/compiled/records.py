@@ -10,9 +10,8 @@ import numpy as np
 class Shape(NamedTuple):
     """What the weights are made of; see :mod:`cornerstep.structured.compiled.chain`."""
 
-    n_features: int
+    n_features: int  # those of the first and the last node that stand for biases included
     n_labels: int
-    biases: int  # 1 if there are start and end
     transitions: int  # 1 if there is T
 
 
@@ -61,54 +60,16 @@ class State(NamedTuple):
     links: Any  # T, a view of w
 
 
-class Marginals(NamedTuple):
-    """A block as weights of labels at nodes and of pairs of neighbours, summed over the chain."""
-
-    nodes: Any
-    pairs: Any
-    touched: Any  # the positions in pairs that are not 0
-
-
-class Route(NamedTuple):
-    """A direction: label ``labels[e]`` at node ``nodes[e]`` moves by ``moved[e]``; so do pairs."""
-
-    nodes: Any
-    labels: Any
-    moved: Any
-    pairs: Any
-    linked: Any
-
-
 class Scratch(NamedTuple):
     """What a visit of a block overwrites."""
 
     theta: Any
     dots: Any
-    mean: Marginals
-    route: Route
     found: Any
-    leaving: Any
     slopes: Any
 
 
 def scratch(size: int, n_labels: int, room: int) -> Scratch:
     """What visits of blocks overwrite: of at most so many nodes, labels and planes."""
-    most = max(2 * size, size * n_labels)  # entries of a route
-    pairs = 2 * size + n_labels**2
-    return Scratch(
-        np.empty((size, n_labels)),
-        np.empty(n_labels),
-        Marginals(
-            np.empty((size, n_labels)), np.zeros(n_labels**2), np.empty(n_labels**2, np.int64)
-        ),
-        Route(
-            np.empty(most, np.int64),
-            np.empty(most, np.int64),
-            np.empty(most),
-            np.empty(pairs, np.int64),
-            np.empty(pairs),
-        ),
-        np.empty(size, np.int16),
-        np.empty(size, np.int16),
-        np.empty(room),
-    )
+    theta, dots = np.empty((size, n_labels)), np.empty(n_labels)
+    return Scratch(theta, dots, np.empty(size, np.int16), np.empty(room))

@@ -117,10 +117,9 @@ class ChainModel(BaseEstimator, StructuredModel):
         truth = np.zeros(ptr[-1], np.int64)
         if Y is not None:
             truth = self._encode_labels(Y, lengths)
-        shape = Shape(
-            self.n_features_, self.labels_.size,
-            int(bool(self.biases)), int(bool(self.transitions)),
-        )  # fmt: skip
+        if self.biases:
+            stacked = _with_ends(stacked, ptr)
+        shape = Shape(stacked.shape[1], self.labels_.size, int(bool(self.transitions)))
         return Chains(
             ptr,
             stacked.indptr.astype(np.int64),
@@ -267,6 +266,14 @@ def _labels(y: Any, name: str) -> npt.NDArray[Any]:
     if labels.ndim != 1 or labels.dtype == object:
         raise ValueError(f"{name} must be a sequence of labels, got {shortened(y)}")
     return labels
+
+
+def _with_ends(nodes: Any, ptr: npt.NDArray[np.int64]) -> Any:
+    """Two more features: 1 at the first and 1 at the last node of each chain, for the biases."""
+    places = np.concatenate([ptr[:-1], ptr[1:] - 1])
+    which = np.repeat([0, 1], ptr.size - 1)
+    ends = sp.csr_array((np.ones(places.size), (places, which)), shape=(nodes.shape[0], 2))
+    return sp.hstack([nodes, ends], format="csr")
 
 
 def _stack(parts: list[Any]) -> Any:

@@ -81,7 +81,7 @@ class MulticlassModel(BaseEstimator, StructuredModel):
             rows.data.astype(np.float64),
             labels,
             np.ones(n),
-            Shape(rows.shape[1], self.labels_.size, 0, 0),
+            Shape(rows.shape[1], self.labels_.size, 0),
             np.ones(n),
             float(n),
         )

@@ -61,11 +61,9 @@ class ChainExamples(Examples):
 
     def terms(self, w: FloatArray) -> float:
         """What ``sum_k |phi_k w_k|`` is at most, on average over the chains."""
-        n_features, m, biases, transitions = self.chains.shape
+        n_features, m, transitions = self.chains.shape
         size = np.abs(w)
         total = float(self._sums @ size[: n_features * m].reshape(n_features, m).max(axis=1))
-        if biases:
-            total += float(size[n_features * m :].reshape(-1, m)[:2].max(axis=1).sum())
         if transitions:
             total += (self.mean(self._lengths) - 1.0) * float(size[-m * m :].max())
         return total
@@ -79,7 +77,7 @@ class ChainExamples(Examples):
     def width(self) -> float:
         """What the mean of ``|phi(x, y)| + |phi(x, y')|`` is at most."""
         links = self.mean(self._lengths) - 1.0
-        return 2.0 * float(np.sqrt(self._sums @ self._sums + 2.0 + links**2))
+        return 2.0 * float(np.sqrt(self._sums @ self._sums + links**2))
 
     def spread(self, work: Callable[[int, int], None]) -> None:
         """``work(first, last)`` on chunks of the chains; each writes to its own part only."""
@@ -178,7 +176,7 @@ class ChainExamples(Examples):
         )  # fmt: skip
         if geometry == "euclidean":
             square = float((self._entry_weights() * values) @ values) / self.total
-            return square + 2.0 * shape.biases, self.mean(lengths) / 2
+            return square, self.mean(lengths) / 2
         rows = (np.abs(values), self.chains.indices, self.chains.indptr)
         nodes = sp.csr_array(rows, shape=(self.nodes, shape.n_features))
         ones = (np.ones(self.nodes), np.arange(self.nodes), ptr)
@@ -186,7 +184,7 @@ class ChainExamples(Examples):
         # marginals differ by weights that sum to 0, so half the diameter of all phi(y) counts; and
         # |phi(y)|² is largest if all labels agree and no entries cancel
         largest = np.asarray(sums.multiply(sums).sum(axis=1)).ravel()
-        largest += 2.0 * shape.biases + shape.transitions * (lengths - 1.0) ** 2
+        largest += shape.transitions * (lengths - 1.0) ** 2
         acute = values.size == 0 or values.min() >= 0 or self.nodes == self.n
         factor = 0.5 if acute else 1.0
         return factor * self.mean(largest), self.mean(lengths) * np.log(self.n_labels)

@@ -21,10 +21,6 @@ class BlockSettings:
     """Weight of a labeling from which on a block does not step away from it: the largest such step,
     ``weight / (1 - weight)``, would multiply rounding errors by more than a million."""
 
-    negligible: float = 1e-14
-    """Weight below which a label of a block is taken for rounding, and no part of a direction: a
-    few units of the weights' sum of 1."""
-
     room: int = 8
     """Labelings that a block of chains has room for at first; twice as many once all of them have
     weight, so that it also limits what is remembered.  Measured: 1 takes 8 to 11 % longer, 32 is
