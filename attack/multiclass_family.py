@@ -22,6 +22,7 @@ SOLVERS = (
     "auto", "auto", "block", "envelope", "envelope", "fw-corrective", "fw", "fw-open-loop",
     "projected-gradient",
 )  # fmt: skip
+ENTROPIC = "softmax", "top-k-entropy"
 KERNELS = ("rbf", "rbf", "poly", "precomputed")
 
 
@@ -46,6 +47,12 @@ def parameters(rng: Any, m: int, n: int, kernels: bool = True) -> dict[str, Any]
     elif kind < 0.6:
         rho = np.sort(rng.uniform(0, 1, int(rng.integers(1, m))))[::-1]
         out.update(loss=one_of(rng, "weighted-top-k", "weighted-usunier"), rho=rho)
+    elif kind < 0.75:
+        out.update(loss=one_of(rng, "softmax", "softmax", "top-k-entropy"))
+        out["smoothing"] = float(10 ** rng.uniform(-3, 2)) if smooth < 0.2 else "auto"
+        if out["loss"] == "top-k-entropy":
+            out["k"] = int(rng.integers(1, m))
+        return out
     if kernels and chance(rng, 0.25):
         out.update(kernel=one_of(rng, *KERNELS), gamma=positive(rng, -4, 2), degree=2, coef0=1.0)
     return out
@@ -65,15 +72,19 @@ def task_of(given: dict[str, Any], X: Any, y: Any, sample_weight: Any, m: int) -
     if loss == "cost-sensitive":
         deltas = given["costs"].copy() if len(given["costs"]) == n != m else given["costs"][y]
     deltas[np.arange(n), y] = 0
+    entropic = loss in ENTROPIC
+    if entropic:
+        deltas[:] = 0
     share = np.ones(n) if sample_weight is None else np.asarray(sample_weight, dtype=float)
     share = share * np.where(y == 0, given.get("class_weight", {}).get(0, 1.0), 1.0)
     constant = given.get("intercept_scaling", 1.0) if given["fit_intercept"] else 0.0
     kernel = None
     if given.get("kernel", "linear") != "linear":
         kernel = (given["kernel"], given["gamma"], given["degree"], given["coef0"])
+    mu = given.get("smoothing", 0.5 if loss == "max-hinge" and m > 2 else 0.0)
     return Task(
-        real(X), y, LONG(given["C"]) * real(share), rho, loss.endswith("top-k"), real(deltas),
-        given.get("smoothing", 0.5 if loss == "max-hinge" and m > 2 else 0.0), constant, kernel,
+        real(X), y, LONG(given["C"]) * real(share), rho, entropic or loss.endswith("top-k"),
+        real(deltas), 1.0 if mu == "auto" else mu, constant, kernel, entropic,
     )  # fmt: skip
 
 

@@ -28,6 +28,7 @@ class Task:
     mu: float
     constant: float  # of the extra feature, 0 without an intercept
     kernel: tuple[Any, ...] | None = None
+    entropic: bool = False  # mu times an entropy takes the place of mu/2 times a square
 
     def __post_init__(self) -> None:
         used = self.used = self.scales > 0
@@ -46,6 +47,9 @@ class Task:
         return self._phi(scores - scores[self.at, self.y][:, None] + self.deltas)
 
     def _phi(self, z: Any) -> tuple[Any, Any]:
+        if self.entropic:
+            value = self._softmax(z)
+            return value, value
         if self.mu > 0:
             return self._envelope(z)
         top = -np.sort(-z, axis=1)[:, : self.rho.size]
@@ -55,6 +59,21 @@ class Task:
             else (np.maximum(top, 0) * self.rho).sum(axis=1)
         )
         return value, value
+
+    def _softmax(self, z: Any) -> Any:
+        """``mu ln(1 + e^(G / mu))``, with the u of G at most 1/k, found by halving an interval."""
+        mu, k = LONG(self.mu), self.rho.size
+        z = np.where(np.arange(self.m) == self.y[:, None], -np.inf, z / mu)
+        top = z.max(axis=1, keepdims=True)
+        low, high = -top - np.log(LONG(self.m)) - 1, -np.sort(z, axis=1)[:, [self.m - k]] + 1
+        for _ in range(200):
+            middle = (low + high) / 2
+            more = np.minimum(np.exp(z + middle), 1 / LONG(k)).sum(axis=1, keepdims=True) > 1
+            low, high = np.where(more, low, middle), np.where(more, middle, high)
+        u = np.minimum(np.exp(z + high), 1 / LONG(k))
+        u /= u.sum(axis=1, keepdims=True)
+        logs = np.log(np.where(u > 0, u, 1))
+        return mu * np.logaddexp(0, (u * (np.where(u > 0, z, 0) - logs)).sum(axis=1))
 
     def _envelope(self, z: Any) -> tuple[Any, Any]:
         """``max_beta <beta, z> - mu/2 |alpha|²`` between what a beta attains and its gap.
@@ -127,12 +146,17 @@ class Task:
         square = (A * scores).sum()
         linear = -(self.deltas * A).sum()
         smooth = LONG(self.mu) / 2 * (A**2 / self.scales[:, None]).sum() if self.mu else LONG(0)
+        if self.entropic:
+            beta = -A / self.scales[:, None]
+            beta[self.at, self.y] += 1
+            logs = np.log(np.where(beta > 0, beta, 1))
+            smooth = LONG(self.mu) * (self.scales[:, None] * beta * logs).sum()
         low, high = self.phi(scores)
         return (
             linear - square / 2 - smooth,
             square / 2 + (self.scales * low).sum(),
             square / 2 + (self.scales * high).sum(),
-            np.trace(sizes) + np.abs(linear) + smooth,
+            np.trace(sizes) + np.abs(linear) + np.abs(smooth),
         )
 
     def outside(self, A: Any) -> float:

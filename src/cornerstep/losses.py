@@ -1,5 +1,6 @@
 """The losses of multi-class SVMs."""
 
+from cornerstep.multiclass.entropic import Softmax, TopKEntropy
 from cornerstep.multiclass.loss_checks import check_loss
 from cornerstep.multiclass.losses import (
     LOSSES,
@@ -20,7 +21,9 @@ __all__ = [
     "Loss",
     "MaxHinge",
     "SimplexLoss",
+    "Softmax",
     "TopK",
+    "TopKEntropy",
     "Usunier",
     "WeightedTopK",
     "WeightedUsunier",

@@ -36,6 +36,7 @@ from cornerstep.multiclass.model_file import SCHEMA
 from cornerstep.multiclass.parameters import (
     Posed,
     given_loss,
+    is_entropic,
     is_own,
     smoothing_of,
 )
@@ -62,10 +63,11 @@ class MulticlassSVC(
     ----------
     loss : str or SimplexLoss, default='max-hinge'
         'max-hinge' (Crammer-Singer), 'cost-sensitive', 'top-k', 'usunier', 'weighted-top-k',
-        'weighted-usunier', an object of :mod:`cornerstep.losses`, or one of your own, given by its
-        oracle: see :class:`cornerstep.losses.SimplexLoss`.
+        'weighted-usunier', 'softmax' (multinomial logistic regression, with ``predict_proba``),
+        'top-k-entropy' (its form for k guesses), an object of :mod:`cornerstep.losses`, or one of
+        your own, given by its oracle: see :class:`cornerstep.losses.SimplexLoss`.
     k : int, default=5
-        For 'top-k' and 'usunier'; less than the number of classes.
+        For 'top-k', 'usunier' and 'top-k-entropy'; less than the number of classes.
     rho : array of shape (K,), optional
         For the weighted losses: decreasing weights of the sorted margins, used as given.
     costs : array of shape (m, m) or (n, m), optional
@@ -75,7 +77,8 @@ class MulticlassSVC(
     smoothing : float or 'auto', default='auto'
         mu > 0 replaces Phi by its Moreau envelope Phi_mu.  'auto' is 0.5 for 'max-hinge' with three
         classes or more, whose optimum without is W = 0 where no class is ever as likely as all
-        others together; else 0.  0 gives the published losses.
+        others together; else 0.  0 gives the published losses.  With 'softmax' and 'top-k-entropy'
+        mu is a temperature, 'auto' is 1, and smoothing is by entropy.
     kernel : str or callable, default='linear'
         'linear', 'rbf', 'poly', 'sigmoid', 'precomputed' or a function: one joint machine for all
         classes.  Those that need not be positive semidefinite are checked on the training examples.
@@ -422,7 +425,8 @@ class MulticlassSVC(
         if self.kernel == "linear":
             if self.fit_intercept:
                 rows = with_constant(rows, self.intercept_scaling)
-            sweeps = self.solver in ("auto", "block") and not is_own(self.loss)
+            known = not (is_own(self.loss) or is_entropic(self.loss))
+            sweeps = known and self.solver in ("auto", "block")
             return Examples(rows, sweeps=sweeps)
         gamma = 1.0
         if self.kernel == "precomputed":

@@ -251,7 +251,10 @@ class WeightedUsunier(Loss):
         super().__init__(rho)
 
 
-LOSSES = ("max-hinge", "cost-sensitive", "top-k", "usunier", "weighted-top-k", "weighted-usunier")
+LOSSES = (
+    "max-hinge", "cost-sensitive", "top-k", "usunier", "weighted-top-k", "weighted-usunier",
+    "softmax", "top-k-entropy",
+)  # fmt: skip
 
 
 def make_loss(
@@ -280,13 +283,17 @@ def make_loss(
         raise ValueError(f"loss={name!r} needs rho, the decreasing weights of the sorted margins")
     if name == "cost-sensitive" and costs is None:
         raise ValueError("loss='cost-sensitive' needs costs, a matrix with a row per class")
-    makers: dict[str, Callable[[], Loss]] = {
+    from cornerstep.multiclass.entropic import Softmax, TopKEntropy
+
+    makers: dict[str, Callable[[], SimplexLoss]] = {
         "max-hinge": MaxHinge,
         "cost-sensitive": lambda: CostSensitive(costs, per_example=per_example),  # type: ignore[arg-type]
         "top-k": lambda: TopK(k),
         "usunier": lambda: Usunier(k),
         "weighted-top-k": lambda: WeightedTopK(rho),  # type: ignore[arg-type]
         "weighted-usunier": lambda: WeightedUsunier(rho),  # type: ignore[arg-type]
+        "softmax": Softmax,
+        "top-k-entropy": lambda: TopKEntropy(k),
     }
     if name not in makers:
         raise ValueError(f"loss must be one of {', '.join(LOSSES)} or a SimplexLoss, got {name!r}")

@@ -18,6 +18,7 @@ from cornerstep.multiclass.simplex_loss import SimplexLoss
 
 PLAIN = ("fw", "fw-open-loop", "projected-gradient")
 SOLVERS = ("auto", "block", "envelope", "fw-corrective", *PLAIN)
+ENTROPIC = ("softmax", "top-k-entropy")
 SMOOTHING = 0.5  # what 'auto' gives max hinge: as accurate as 0, or more (docs/multiclass.md)
 
 
@@ -55,6 +56,16 @@ def check_parameters(model: Any) -> None:
     if model.solver not in SOLVERS:
         raise ValueError(f"solver must be one of {', '.join(SOLVERS)}, got {model.solver!r}")
     _check_own(model)
+    if is_entropic(model.loss):
+        needs = {"solver": ("auto", "envelope"), "kernel": ("linear",)}
+        for name, may_be in needs.items():
+            if getattr(model, name) not in may_be:
+                raise ValueError(
+                    f"{name} must be {' or '.join(map(repr, may_be))} with loss={model.loss!r}, "
+                    f"got {getattr(model, name)!r}"
+                )
+        if mu == 0:
+            raise ValueError(f"smoothing must be 'auto' or positive with loss={model.loss!r}")
     if model.solver == "envelope" and model.kernel != "linear":
         raise ValueError(f"solver='envelope' needs kernel='linear', got {model.kernel!r}")
     if model.last_iterate and model.solver not in PLAIN:
@@ -97,8 +108,14 @@ def _check_own(model: Any) -> None:
 
 
 def is_own(loss: Any) -> bool:
-    """Whether a loss is the user's own, of which compiled code knows nothing."""
-    return isinstance(loss, SimplexLoss) and not isinstance(loss, Loss)
+    """Whether a loss is the user's own."""
+    known = isinstance(loss, Loss) or is_entropic(loss)
+    return isinstance(loss, SimplexLoss) and not known
+
+
+def is_entropic(loss: Any) -> bool:
+    """Whether a loss, or the name of one, is smoothed by entropy."""
+    return loss in ENTROPIC if isinstance(loss, str) else getattr(loss, "entropic", False)
 
 
 def require_plain(model: Any, what: str) -> None:
@@ -117,9 +134,14 @@ def is_auto(parameter: Any) -> bool:
 
 
 def smoothing_of(model: Any, n_classes: int) -> float:
-    """mu; 'auto' smooths max hinge where it might leave W at 0: with more than two classes."""
+    """mu; 'auto' is 1 with entropy, and smooths max hinge where it might leave W at 0.
+
+    That is with more than two classes.
+    """
     if not is_auto(model.smoothing):
         return float(model.smoothing)
+    if is_entropic(model.loss):
+        return 1.0
     hinge = isinstance(model.loss, MaxHinge) or model.loss == "max-hinge"
     return SMOOTHING if hinge and n_classes > 2 else 0.0
 
@@ -167,6 +189,7 @@ def checkpoint_signature(problem: Any, solver: str) -> dict[str, Any]:
         "features": problem.examples.size,
         "classes": shared.n_classes,
         "loss": [bool(loss.whole), *loss.rho.tolist()],
+        "margin": getattr(loss, "margin", None),
         "smoothing": shared.smoothing,
         "training data": f"{rows.digest():016x}",
         "costs": None if loss.costs is None else of_arrays({"costs": loss.costs}),

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
+from scipy.special import log_softmax
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from cornerstep.core.types import FloatArray
@@ -22,6 +24,7 @@ from cornerstep.data.arrays import (
 )
 from cornerstep.data.rows import Rows, as_rows, is_dask, labels_of
 from cornerstep.learning.kernel_functions import Kernel
+from cornerstep.multiclass.entropic import is_softmax
 
 
 def joint_features(feature_map: Any, X: Any, n_classes: int, size: int | None = None) -> Any:
@@ -47,9 +50,21 @@ def joint_features(feature_map: Any, X: Any, n_classes: int, size: int | None = 
     return psi if sp.issparse(psi) else psi.reshape(n * n_classes, -1)
 
 
+def _has_probabilities(machine: Any) -> bool:
+    """Whether the loss of the machine is one of probabilities, or say that it is not."""
+    if is_softmax(machine.loss):
+        return True
+    raise AttributeError(
+        f"predict_proba needs loss='softmax', got {machine.loss!r}: CalibratedClassifierCV of "
+        "scikit-learn makes probabilities of the scores of any classifier"
+    )
+
+
 class MulticlassScores:
     """``s(x) = W x + b``, ``sum_i a_i k(x_i, x) + b`` or ``w'psi(x, .)``, wherever x are."""
 
+    loss: Any
+    smoothing_: float
     kernel: Any
     degree: int
     coef0: float
@@ -169,6 +184,40 @@ class MulticlassScores:
         array of shape (n,)
         """
         return self.predict_top_k(X, 1)[:, 0]
+
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    def predict_log_proba(self, X: Any) -> FloatArray:
+        """The logarithms of :meth:`predict_proba`.
+
+        Parameters
+        ----------
+        X : array or CSR matrix of shape (n, d)
+
+        Returns
+        -------
+        array of shape (n, m)
+        """
+        scores = to_numpy(self.decision_function(X))
+        if scores.ndim == 1:
+            scores = np.column_stack([np.zeros_like(scores), scores])
+        return as_kind_of(log_softmax(scores / self.smoothing_, axis=1), X)
+
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> FloatArray:
+        """The probabilities of the classes, ``softmax(scores / mu)``; for ``loss='softmax'``.
+
+        They are the model's own: what the loss is the negative log-likelihood of.
+
+        Parameters
+        ----------
+        X : array or CSR matrix of shape (n, d)
+
+        Returns
+        -------
+        array of shape (n, m)
+            In the order of ``classes_``.
+        """
+        return as_kind_of(np.exp(to_numpy(self.predict_log_proba(X))), X)
 
     def predict_top_k(self, X: Any, k: int = 5) -> npt.NDArray[Any]:
         """The k classes with the largest scores, best first.

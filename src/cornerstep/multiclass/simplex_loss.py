@@ -39,6 +39,7 @@ class SimplexLoss:
 
     costs: FloatArray | None = None
     per_example: bool = False
+    entropic: bool = False  # whether smoothing is by entropy: the solver 'envelope' alone takes it
 
     def __init__(self, costs: npt.ArrayLike | None = None, *, per_example: bool = False) -> None:
         self.costs = None if costs is None else _checked_costs(costs)
@@ -94,6 +95,10 @@ class SimplexLoss:
         if oracle == "argmax" and (out < 0).any():
             raise ValueError(f"argmax of {self!r} must return numbers >= 0, got {out.min():.3g}")
         return out
+
+    def penalty(self, alpha: FloatArray, labels: IntArray) -> FloatArray:
+        """What smoothing takes mu/2 of, at each row of dual points: ``|alpha|²``."""
+        return (alpha * alpha).sum(axis=1)
 
     def mass(self, n_classes: int) -> float:
         """The most that a beta of B gives to the classes other than its label, over all labels."""
@@ -173,6 +178,20 @@ class SimplexLoss:
         """The alpha that attains the envelope: minus its gradient, ``project(-(s + Delta)/mu)``."""
         return batched(lambda s, labels: self._envelopes(s, labels, smoothing)[1], scores, y)
 
+    def smoothed(
+        self, scores: FloatArray, labels: IntArray, smoothing: float
+    ) -> tuple[FloatArray, FloatArray]:
+        """The envelopes of rows of scores, and the dual points that attain them."""
+        self.check(scores.shape[1], labels.size)
+        return self._envelopes_of(self._margins(scores, labels), labels, smoothing)
+
+    def gains(self, alpha: FloatArray, labels: IntArray) -> FloatArray:
+        """``-<Delta, alpha>`` of each row of dual points, which sum to 0."""
+        if self.costs is None:
+            own: FloatArray = alpha[np.arange(labels.size), labels]
+            return own
+        return -np.einsum("ij,ij->i", alpha, self.deltas(labels, alpha.shape[1]))
+
     def project(self, point: npt.ArrayLike, y: Any) -> FloatArray:
         """The nearest dual point ``alpha = (1'beta) e_y - beta`` with beta in B."""
         return batched(self._projections, point, y)
@@ -219,8 +238,7 @@ class SimplexLoss:
     ) -> tuple[FloatArray, FloatArray]:
         if not 0 < smoothing < np.inf:
             raise ValueError(f"smoothing must be positive and finite, got {smoothing!r}")
-        self.check(scores.shape[1], labels.size)
-        return self._envelopes_of(self._margins(scores, labels), labels, smoothing)
+        return self.smoothed(scores, labels, smoothing)
 
     def _envelopes_of(
         self, z: FloatArray, labels: IntArray, smoothing: float

@@ -103,9 +103,12 @@ def train(problem: Problem, settings: Settings) -> Training:
 def default_solver(problem: Problem) -> str:
     """What 'auto' means: blocks, unless examples or loss are not such that compiled code knows."""
     name: str = problem.examples.default_solver
-    if not isinstance(problem, MulticlassProblem) or isinstance(problem.loss, Loss):
+    loss = problem.shared.loss if isinstance(problem, SpreadProblem) else problem.loss
+    if loss.entropic:
+        return "envelope"
+    if not isinstance(problem, MulticlassProblem) or isinstance(loss, Loss):
         return name
-    smooth = problem.loss.has_projection and not problem.examples.kernel
+    smooth = loss.has_projection and not problem.examples.kernel
     return "envelope" if smooth else "fw-corrective"
 
 

@@ -23,7 +23,7 @@ from cornerstep.learning.claims import CLOSE, Recomputed
 from cornerstep.learning.kernel_functions import Kernel, gamma_value
 from cornerstep.learning.verification import examples_of, require_rows
 from cornerstep.multiclass.examples import Examples
-from cornerstep.multiclass.parameters import given_loss, is_own, smoothing_of
+from cornerstep.multiclass.parameters import given_loss, is_entropic, is_own, smoothing_of
 from cornerstep.multiclass.prediction import joint_features
 from cornerstep.multiclass.rounding import Reach, entry_sizes
 from cornerstep.multiclass.simplex_loss import SimplexLoss
@@ -74,7 +74,7 @@ def recompute(
             finite = np.isfinite(conjugate)
             outside += int((~finite).sum())
             linear -= float(s @ np.where(finite, conjugate, 0.0))
-            terms += 0.5 * mu * float(s @ (alpha**2).sum(axis=1))
+            terms += 0.5 * mu * float(s @ there.penalty(alpha, labels[rows]))
     value = 0.5 * state.primal + losses
     costs = float(scales[used] @ loss.rows(used).largest_deltas(labels[used]))
     reach = Reach(
@@ -290,7 +290,7 @@ def _bound_anew(clf: Any, X: Any, labels: IntArray, weights: FloatArray) -> tupl
 
     The run has limits of its own, whatever those of the model were.
     """
-    own = is_own(clf.loss) or clf.feature_map is not None
+    own = is_own(clf.loss) or is_entropic(clf.loss) or clf.feature_map is not None
     again = clone(clf).set_params(
         solver="auto" if own else "block", warm_start=False, verbose=0, class_weight=None,
         checkpoint=None, tol=max(0.1 * clf.relative_gap_, 1e-12), max_iter=_ROUNDS, time_limit=None,

@@ -105,9 +105,31 @@ class ArrayLoss:
         """``Phi_mu`` of each row, and the alpha that attains it."""
         xp = self.xp
         z = self.margins(scores, labels, deltas)
+        if self.loss.entropic:
+            return self._entropic(z, labels, smoothing)
         alpha = self.project(-z / smoothing, labels)
         values = -xp.sum(alpha * z, axis=1) - 0.5 * smoothing * xp.sum(alpha * alpha, axis=1)
         return values, alpha
+
+    def _entropic(self, z: Any, labels: Any, smoothing: float) -> tuple[Any, Any]:
+        """The same with entropy: see :mod:`cornerstep.multiclass.entropic`."""
+        xp, k = self.xp, len(self.weights)
+        own = one_hot(xp, labels, self.n_classes)
+        others = xp.where(own, -math.inf, z / smoothing)
+        largest = xp.sort(others, axis=1, descending=True)
+        tail = _log_sum(xp, largest[:, k - 1 :])
+        scale = -math.log(k) - tail  # with k - 1 of them at the cap, which always fits
+        for c in range(k - 2, -1, -1):
+            tail = xp.logaddexp(tail, largest[:, c])
+            wider = math.log((k - c) / k) - tail
+            scale = xp.where(wider + largest[:, c] <= -math.log(k), wider, scale)
+        logs = xp.clip(others + scale[:, None], None, -math.log(k) if k > 1 else 0.0)
+        u = xp.exp(logs)
+        finite = u > 0
+        total = xp.sum(u * (xp.where(finite, others, 0.0) - xp.where(finite, logs, 0.0)), axis=1)
+        value = xp.logaddexp(xp.zeros_like(total), total)
+        share = xp.exp(total - value)[:, None]
+        return smoothing * value, xp.where(own, share, -share * u)
 
     def project(self, points: Any, labels: Any) -> Any:
         """The nearest dual points, in float64: see
@@ -303,6 +325,12 @@ class ArrayLoss:
         entries = xp.clip((values - values[:, :1]) - fit, 0.0, None)
         beta = xp.where(columns[:, :-1] < place, entries[:, :-1], entries[:, 1:])
         return slope, beta
+
+
+def _log_sum(xp: Any, rows: Any) -> Any:
+    """``ln sum exp`` of each row, whose first entry is the largest."""
+    first = rows[:, :1]
+    return first[:, 0] + xp.log(xp.sum(xp.exp(rows - first), axis=1))
 
 
 def one_hot(xp: Any, labels: Any, n_classes: int) -> Any:

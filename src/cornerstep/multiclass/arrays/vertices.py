@@ -41,10 +41,11 @@ def nearest_points(problem: ArrayProblem) -> Nearest:
     """What finds the dual points that attain the envelopes of a block.
 
     Takes the block, its scores (which may be overwritten) and mu; gives back the sums of
-    ``s_i Phi``, ``s_i <Delta_i, beta_i>``, ``s_i <beta_i, z_i>`` and ``s_i |alpha_i|²``, and
-    ``s_i alpha_i / max s`` in the precision of products and in float64.
+    ``s_i Phi`` (of ``s_i Phi_mu`` with entropy), ``s_i <Delta_i, beta_i>``, ``s_i <beta_i, z_i>``
+    and what smoothing takes mu/2 of, ``s_i |alpha_i|²``; and ``s_i alpha_i / max s`` in the
+    precision of products and in float64.
     """
-    if on_gpu(problem.examples.data) and has_triton():
+    if on_gpu(problem.examples.data) and has_triton() and not problem.loss.entropic:
         from cornerstep.multiclass.arrays.triton_launch import LONGEST
 
         if problem.loss.rho.size <= LONGEST:
@@ -63,13 +64,13 @@ def nearest_by_arrays(problem: ArrayProblem) -> Nearest:
         labels, scales = problem.labels[block], problem.scales[block]
         scores = xp.astype(scores, xp.float64)
         deltas = losses.deltas(block, labels, xp.float64)
-        _, alpha = losses.envelopes(scores, labels, deltas, smoothing)
-        margins = losses.margins(scores, labels, deltas)
+        values, alpha = losses.envelopes(scores, labels, deltas, smoothing)
+        products = -xp.sum(alpha * losses.margins(scores, labels, deltas), axis=1)
         sums = [
-            losses.values(scores, labels, deltas),
+            values if problem.loss.entropic else losses.values(scores, labels, deltas),
             -xp.sum(alpha * deltas, axis=1),
-            -xp.sum(alpha * margins, axis=1),
-            xp.sum(alpha * alpha, axis=1),
+            products,
+            2.0 * (products - values) / smoothing,
         ]
         numbers = xp.stack([xp.sum(scales * part) for part in sums])
         coefficients = (scales / problem.largest)[:, None] * alpha
@@ -87,14 +88,15 @@ def _nearest_on_cpu(problem: ArrayProblem) -> Nearest:
     def find(block: slice, scores: Any, smoothing: float) -> tuple[Any, Any, Any]:
         loss, of, s = problem.loss.rows(block), labels[block], scales[block]
         values = scores.double().numpy()
-        alpha = loss.dual_point(values, of, smoothing)
-        deltas = loss.deltas(of, problem.n_classes)
+        envelopes, alpha = loss.smoothed(values, of, smoothing)
+        gains = loss.gains(alpha, of)
         own = np.take_along_axis(values, of[:, None], axis=1)
+        products = gains - (alpha * (values - own)).sum(axis=1)
         sums = [
-            loss.value(values, of),
-            -(alpha * deltas).sum(axis=1),
-            -(alpha * (values - own + deltas)).sum(axis=1),
-            (alpha**2).sum(axis=1),
+            envelopes if loss.entropic else loss.value(values, of),
+            gains,
+            products,
+            2.0 * (products - envelopes) / smoothing,
         ]
         coefficients = torch.from_numpy((s / problem.largest)[:, None] * alpha)
         return (

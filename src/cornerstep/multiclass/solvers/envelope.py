@@ -157,7 +157,9 @@ class EnvelopeDescent(IncumbentDescent):
         largest = 1.0 if loss.costs is None else max(float(loss.costs.max()), 1e-300)
         self._least_mu, self._active = problem.smoothing, self.settings.active_classes
         self._active /= problem.n_classes
-        self._mu = max(problem.smoothing, largest / loss.mass(problem.n_classes))
+        self._mu = problem.smoothing
+        if not loss.entropic:  # entropy makes losses larger, and no model of less of it is known
+            self._mu = max(self._mu, largest / loss.mass(problem.n_classes))
         super().__init__(rows, NAME, state)
 
     def _origin(self) -> DualState:

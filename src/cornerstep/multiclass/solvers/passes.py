@@ -421,13 +421,14 @@ class LocalRows(HostRows):
             scores = examples.scores(block, image)
             loss, labels = problem.loss.rows(block), problem.labels[block]
             scales = problem.scales[block]
-            alpha = loss.dual_point(scores, labels, smoothing)
-            deltas = loss.deltas(labels, problem.n_classes)
-            weight = scales[:, None] * alpha
-            losses += float(scales @ loss.value(scores, labels))
-            products -= float(np.vdot(weight, scores + deltas))
-            ridge += float(np.vdot(weight, alpha))
-            gathering.linear -= float(np.vdot(weight, deltas))
+            values, alpha = loss.smoothed(scores, labels, smoothing)
+            linear = float(scales @ loss.gains(alpha, labels))
+            envelopes = float(scales @ values)
+            dots = linear - float(scales @ np.einsum("ij,ij->i", alpha, scores))
+            losses += envelopes if loss.entropic else float(scales @ loss.value(scores, labels))
+            products += dots
+            ridge += 2.0 * (dots - envelopes) / smoothing
+            gathering.linear += linear
             gathering.add(block, alpha)
         nearest = gathering.state(source_of("nearest", image, smoothing))
         return Envelopes(nearest, np.array([losses, nearest.linear, products, ridge]))
@@ -465,7 +466,10 @@ class LocalRows(HostRows):
     def ridge(self, alpha: FloatArray) -> float:
         if not (self.problem.smoothing and alpha.shape[0]):
             return 0.0
-        return self.problem.smoothing * float(self.problem.scales @ (alpha**2).sum(axis=1))
+        problem = self.problem
+        return problem.smoothing * float(
+            problem.scales @ problem.loss.penalty(alpha, problem.labels)
+        )
 
     def inner(self, states: Sequence[DualState], other: DualState) -> FloatArray:
         problem = self.problem
