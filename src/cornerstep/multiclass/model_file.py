@@ -22,6 +22,7 @@ from cornerstep.learning.specs import (
     Schema,
 )
 from cornerstep.multiclass import losses
+from cornerstep.multiclass.entropic import Softmax, TopKEntropy
 
 _LOSSES = {
     kind.__name__: kind
@@ -58,7 +59,22 @@ def _read_loss(content: list[Any], decode: Any) -> losses.Loss:
     return loss
 
 
-_KIND = Kind("loss", lambda value: type(value) in _LOSSES.values(), _write_loss, _read_loss)
+def _write_entropic(loss: TopKEntropy, encode: Any, name: str) -> Any:
+    return [isinstance(loss, Softmax), loss.k, loss.margin]
+
+
+def _read_entropic(content: list[Any], decode: Any) -> TopKEntropy:
+    softmax, k, margin = content
+    return Softmax(margin) if softmax else TopKEntropy(k, margin)
+
+
+_KINDS = (
+    Kind("loss", lambda value: type(value) in _LOSSES.values(), _write_loss, _read_loss),
+    Kind(
+        "entropic loss", lambda value: type(value) in (Softmax, TopKEntropy),
+        _write_entropic, _read_entropic,
+    ),
+)  # fmt: skip
 
 SCHEMA = Schema(
     {"tol": Number(0), "atol": Number(0)},
@@ -73,5 +89,5 @@ SCHEMA = Schema(
     },
     _optional,
     derive_sizes,
-    (_KIND,),
+    _KINDS,
 )  # fmt: skip
