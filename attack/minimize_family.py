@@ -18,7 +18,8 @@ import scipy.sparse as sp
 from attack.draws import chance, one_of, scale
 from attack.exact import EPS, LONG, real
 from attack.judge import Judge, RefusedError
-from attack.regions import Region, region
+from attack.region import Region
+from attack.regions import region
 from cornerstep import minimize, optimiser
 from cornerstep.objectives import LeastSquares, Quadratic, Smooth
 
