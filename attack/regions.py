@@ -228,13 +228,13 @@ SIMPLE = (simplex, _capped, _capped, _box, _l1, _balanced)
 CURVED = (
     _ball,
     _nuclear,
-    further_regions.lp,
-    further_regions.k_support,
-    further_regions.ellipsoid,
-    further_regions.spectraplex,
+    further.lp,
+    further.k_support,
+    further.ellipsoid,
+    further.spectraplex,
 )
-SORTED = (further_regions.k_sparse, further_regions.owl, further_regions.permutations)
-FLOWS = (_birkhoff, further_regions.paths, further_regions.transport)
+SORTED = (further.k_sparse, further.owl, further.permutations)
+FLOWS = (_birkhoff, further.paths, further.transport)
 ALL = (*SIMPLE, *CURVED, *SORTED, *FLOWS, _hull, _polytope, _product, _intersection)
 PROJECTING = (simplex, _capped, _box, _l1, _ball)
 
