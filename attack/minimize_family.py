@@ -119,6 +119,9 @@ def _method(rng: Any) -> Any:
             order=one_of(rng, "permuted", "uniform", "gap"),
             direction=one_of(rng, "fw", "away", "pairwise"),
         )
+    if chance(rng, 0.15):
+        kinds = optimiser.Away, optimiser.Pairwise, optimiser.BlendedPairwise
+        return one_of(rng, *kinds, optimiser.FullyCorrective)(lazy=True)
     return one_of(rng, *METHODS)
 
 
@@ -136,7 +139,8 @@ def options(rng: Any, problem: Problem, judge: Judge) -> dict[str, Any]:
         relative = 10.0 ** -rng.uniform(1, 15)
         out.update(tol=0.0, rtol=relative) if chance(rng, 0.5) else out.update(tol=size * relative)
     out["max_iter"] = int(one_of(rng, 0, 1, 3, 30, 300, 300, 1000))
-    if out["method"] == "fully-corrective":  # an iteration may take 10,000 steps
+    name = getattr(out["method"], "name", out["method"])
+    if name == "fully-corrective":  # an iteration may take 10,000 steps
         out["max_iter"] = min(out["max_iter"], 10)
     if chance(rng, 0.05):
         out["time_limit"] = float(one_of(rng, 0.0, 0.02))

@@ -13,11 +13,11 @@ from scipy.sparse.linalg import eigsh
 
 from cornerstep.core.rounding import gamma, norm
 from cornerstep.core.types import FloatArray
+from cornerstep.domains.balls import WarmStart
 from cornerstep.domains.base import INSIDE, require_positive, require_size
 from cornerstep.domains.simplex import Simplex
 
 _FULL = 100  # up to this side all eigenvalues are quicker than Lanczos ones
-_NEW = 0.1  # share of a warm start that is random: the last answer may be orthogonal to the next
 
 
 class Spectraplex:
@@ -47,8 +47,7 @@ class Spectraplex:
 
     def forget(self) -> None:
         """A new run: its answers do not depend on those of others."""
-        self._rng = np.random.default_rng(0)
-        self._last = self._rng.standard_normal(self.shape[0])
+        self._start = WarmStart(self.shape[0])
 
     def _symmetric(self, gradient: FloatArray) -> tuple[FloatArray, float]:
         """The symmetric part over its largest entry, and that: squares must not underflow."""
@@ -62,10 +61,8 @@ class Spectraplex:
         if len(matrix) <= _FULL or not matrix.any():
             u = scipy.linalg.eigh(matrix, subset_by_index=(0, 0))[1][:, 0]
         else:
-            noise = self._rng.standard_normal(len(matrix))
-            start = self._last / norm(self._last) + _NEW / norm(noise) * noise
-            u = eigsh(matrix, k=1, which="SA", tol=0, v0=start)[1][:, 0]
-            self._last = u
+            u = eigsh(matrix, k=1, which="SA", tol=0, v0=self._start.vector())[1][:, 0]
+            self._start.last = u
         return (self.radius / (u @ u) * np.outer(u, u)).ravel()
 
     def contains(self, x: FloatArray, tol: float = INSIDE) -> bool:
