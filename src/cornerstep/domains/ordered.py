@@ -200,8 +200,12 @@ class Permutahedron:
     def project(self, y: FloatArray) -> FloatArray:
         """The nearest point: sorted y less an isotonic regression of ``y - values`` [2]_."""
         order = np.argsort(-y, kind="stable")
-        ordered = y[order]
-        away = isotonic_regression(ordered - self.values, increasing=False).x
+        ordered = y[order] - y[order[0]]
+        ends = isotonic_regression(ordered - self.values, increasing=False).blocks
+        counts = np.diff(ends)
+        # What is added to a block, as a sum of small numbers: y may be far larger than the values.
+        ordered -= np.repeat(ordered[ends[:-1]], counts)
+        added = np.add.reduceat(self.values - ordered, ends[:-1]) / counts
         out = np.empty(self.size)
-        out[order] = ordered - away
+        out[order] = ordered + np.repeat(added, counts)
         return out
