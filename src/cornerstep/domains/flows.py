@@ -21,6 +21,7 @@ from cornerstep.core.vectors import SparseVector
 from cornerstep.domains.base import (
     INSIDE,
     TIGHT,
+    Constraints,
     ratio_test,
     reach_of_nonnegative,
     snap_to_bounds,
@@ -105,6 +106,11 @@ class Transport(FlowPolytope):
     def __repr__(self) -> str:
         return f"Transport{self.shape}"
 
+    @property
+    def constraints(self) -> Constraints:
+        """The sums, which imply the capacities."""
+        return super().constraints._replace(upper=np.full(self.size, np.inf))
+
 
 class PathPolytope:
     """The unit flows from one node to another through a graph without cycles.
@@ -145,6 +151,12 @@ class PathPolytope:
 
     def __repr__(self) -> str:
         return f"PathPolytope({self.n_nodes} nodes, {self.size} edges)"
+
+    @property
+    def constraints(self) -> Constraints:
+        """No flow below 0, and the balances."""
+        bounds = np.zeros(self.size), np.full(self.size, np.inf)
+        return Constraints(*bounds, self._incidence, self._supply, self._supply)
 
     def _edges_by_depth(self) -> list[IntArray]:
         """The edges into all nodes of a depth (most edges from a first node), depth by depth."""

@@ -32,7 +32,7 @@ import scipy.sparse as sp
 from cornerstep.core.rounding import gamma
 from cornerstep.core.types import FloatArray
 from cornerstep.core.vectors import dense
-from cornerstep.domains.base import INSIDE, Domain, has_oracle, reach, vertex_of
+from cornerstep.domains.base import INSIDE, Constraints, Domain, has_oracle, reach, vertex_of
 from cornerstep.domains.lp import LinearProgram
 from cornerstep.domains.product import starting_vertex
 
@@ -214,6 +214,20 @@ class Intersection:
         if not all(has_oracle(domain, "max_step") for domain in self.domains):
             return None
         return lambda x, d: min(float(domain.max_step(x, d)) for domain in self.domains)
+
+    @property
+    def constraints(self) -> Constraints | None:
+        """All of theirs."""
+        if not all(has_oracle(domain, "constraints") for domain in self.domains):
+            return None
+        parts = [domain.constraints for domain in self.domains]
+        return Constraints(
+            np.max([part.lower for part in parts], axis=0),
+            np.min([part.upper for part in parts], axis=0),
+            sp.vstack([sp.csc_array(part.rows) for part in parts], format="csc"),
+            np.concatenate([part.row_lower for part in parts]),
+            np.concatenate([part.row_upper for part in parts]),
+        )
 
     def reach(self, weights: FloatArray, x: FloatArray) -> float:
         """The least of theirs."""
