@@ -206,7 +206,7 @@ def _intersection(rng: Any, n: int, r: float) -> Region:
             None, lambda g: spent(g, caps, total),
             lambda x: max(-x.min() / r, x.max() / r - 1, abs(x.sum() / total - 1)), r, n,
         )  # fmt: skip
-    rng.shuffle(parts)  # type: ignore[arg-type]
+    rng.shuffle(parts)
     return Region(domains.Intersection(parts), whole.minimum, whole.excess, r, n)
 
 
