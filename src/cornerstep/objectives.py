@@ -19,6 +19,7 @@ from cornerstep.optimiser.objectives import (
     Smooth,
     SymmetricOperator,
 )
+from cornerstep.optimiser.sampled import Sampled
 
 __all__ = [
     "Composite",
@@ -32,6 +33,7 @@ __all__ = [
     "Position",
     "Quadratic",
     "Ray",
+    "Sampled",
     "Smooth",
     "SymmetricOperator",
     "TorchObjective",

@@ -17,6 +17,7 @@ References
 
 from __future__ import annotations
 
+import copy
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -26,7 +27,7 @@ from scipy.special import expit, kl_div, rel_entr
 
 from cornerstep.core.matrix import Matrix, as_vector
 from cornerstep.core.rounding import sum_error
-from cornerstep.core.types import FloatArray
+from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.core.vectors import Direction
 from cornerstep.domains.base import require_positive
 from cornerstep.optimiser.objectives import Position
@@ -90,6 +91,13 @@ class Composite:
         moved = off * (2 * np.abs(self.slopes(z)) + off * self.curvatures(z, off))
         value = float(w @ moved) + sum_error(float(w @ losses), rows + _ULPS)
         return float(value), sum_error(self.matrix.transpose_sizes(w * slopes), rows + _ULPS)
+
+    def part(self, rows: IntArray, entries: Any) -> Composite:
+        """An estimate of f by these rows, whose entries are given, each counted for its share."""
+        out = copy.copy(self)
+        out.matrix, out.target = Matrix(entries, "A"), self.target[rows]
+        out.weights = self.weights[rows] * (self.target.size / rows.size)
+        return out
 
     def image_errors(self, x: FloatArray) -> FloatArray:
         """What the entries of ``A x`` may be off by."""

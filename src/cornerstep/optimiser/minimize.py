@@ -128,6 +128,8 @@ def minimize(
     else:
         start = _starting_point(active_set.point(), domain)
     rng = np.random.default_rng(random_state)
+    if callable(begin := getattr(objective, "begin", None)):
+        begin()
     if callable(begin := getattr(step_rule, "begin", None)):
         begin(objective)
     with product_threads(getattr(objective, "product_size", None)):

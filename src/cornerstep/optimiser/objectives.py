@@ -68,7 +68,8 @@ class Objective(Protocol):
     the time of asking.  One with ``errors(position)`` says how far rounding may have put the value,
     and each entry of the gradient, of a position that ``at`` computed; :func:`errors_of` has a rule
     for those that do not.  One with ``product_size``, the multiply-adds of its matrix products,
-    has its threads chosen by it; those of others are their own affair.
+    has its threads chosen by it; those of others are their own affair.  One with ``begin()`` is
+    told of a new run; positions with a true ``estimate`` are samples: they certify nothing.
     """
 
     @property
