@@ -284,7 +284,7 @@ def attack(rng: Any, judge: Judge) -> None:
         judge.context = list(context)
         how = options(rng, problem, judge)
         if k and results and chance(rng, 0.3):
-            how["x0"] = results[0].x
+            how["x0"] = one_of(rng, results[0].x, results[0])
         try:
             results.append(run(rng, problem, judge, how))
         except RefusedError as why:

@@ -73,6 +73,7 @@ class _WithActiveSet(Method):
         gaps in between are those last seen, not certified; certificates come from true calls.
     """
 
+    lazy: bool = False
     active_set: ActiveSet
     _vertex: Vector  # the vertex to go to
     _leaving: int  # the atom that the proposed step takes weight from
@@ -85,24 +86,27 @@ class _WithActiveSet(Method):
     ) -> None:
         super().begin(objective, domain, start, rng)
         self.active_set = ActiveSet(start)
-        self._seen, self._gap = ActiveSet(start), math.inf
+        self._seen, self._gap, self._before = ActiveSet(start), math.inf, math.inf
 
     def lmo(self, gradient: FloatArray) -> Vector:
         vertex = super().lmo(gradient)
         if self.lazy:
             if len(self._seen) >= _SEEN:
-                self._seen = ActiveSet.of(self.active_set.atoms, self.active_set.weights)
+                kept = self.active_set  # None where a move was cut short
+                self._seen = ActiveSet.of(kept.atoms, kept.weights) if kept else ActiveSet(vertex)
             self._seen.add(vertex)
         return vertex
 
     def _search(self, position: Position, scores: FloatArray | None = None) -> tuple[float, bool]:
         """Find the vertex to go to; its gap, and whether it is the oracle's.
 
-        ``scores`` are those of the active set.  Between its worst atom and a vertex lie a step
+        ``scores`` are those of the active set.  After a step that brought nothing the oracle is
+        asked.  Between its worst atom and a vertex lie a step
         towards the one and a step away from the other: one of them has half the descent.
         """
         gradient = position.gradient
-        if self.lazy and math.isfinite(self._gap):
+        descended, self._before = position.value < self._before, position.value
+        if self.lazy and descended and math.isfinite(self._gap):
             known = self._seen.scores(gradient)
             best = int(known.argmin())
             worst = position.inner if scores is None else float(scores.max())
@@ -328,7 +332,6 @@ class RandomizedAway(Away):
     needs: ClassVar[tuple[str, ...]] = ("lmo", "atom_scores")
 
     def __init__(self, sample_size: int | None = None, full_every: int | None = None) -> None:
-        super().__init__()
         for name, value in (("sample_size", sample_size), ("full_every", full_every)):
             if value is not None and (int(value) != value or value < 1):
                 raise ValueError(f"{name} must be an integer >= 1 or None, got {value!r}")
