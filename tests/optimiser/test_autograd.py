@@ -58,7 +58,7 @@ def test_the_gap_is_that_of_float64_and_includes_its_rounding():
 
 def test_a_tolerance_below_single_precision_ends_honestly():
     objective = TorchObjective(squares, 8, *tensors(A, B))
-    result = minimize(objective, Simplex(8), tol=1e-14, max_iter=300)
+    result = minimize(objective, Simplex(8), tol=1e-14, max_iter=40)
     best = minimize(LeastSquares(A, B), Simplex(8), tol=1e-10)
     assert result.lower_bound <= best.value <= result.value + 1e-12
     double = TorchObjective(squares, 8, *tensors(A, B), precision="float64")
