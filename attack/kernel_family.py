@@ -18,7 +18,7 @@ from sklearn.base import clone
 from attack.draws import chance, count, labels, one_of, positive, rows, tolerance, weights
 from attack.exact import EPS, LONG, kernel, real
 from attack.judge import Judge, RefusedError
-from attack.regions import spent
+from attack.region import spent
 from cornerstep import ReducedHullSVC
 
 METHODS = ("auto", "auto", "auto", "di-away", "di-pairwise", "di-away-schedule",

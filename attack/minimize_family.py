@@ -18,9 +18,10 @@ import scipy.sparse as sp
 from attack.draws import chance, one_of, scale
 from attack.exact import EPS, LONG, real
 from attack.judge import Judge, RefusedError
-from attack.regions import Region, region
+from attack.region import Region
+from attack.regions import region
 from cornerstep import minimize, optimiser
-from cornerstep.objectives import LeastSquares, Quadratic, Smooth
+from cornerstep.objectives import Huber, LeastSquares, Logistic, Poisson, Quadratic, Smooth
 
 METHODS = (
     "auto", "auto", "fw", "away", "pairwise", "blended-pairwise", "fully-corrective",
@@ -101,10 +102,55 @@ def _smooth(rng: Any, where: Region) -> Problem:
     )
 
 
+def _composite(rng: Any, where: Region) -> Problem:
+    n, w = where.n, None
+    A = rng.standard_normal((int(rng.integers(2, n + 4)), n)) / where.size
+    A = A * one_of(rng, 1.0, 1.0, 1e-3, 30.0)
+    m = len(A)
+    if chance(rng, 0.3):
+        w = rng.integers(0, 3, m).astype(float)
+    given = one_of(rng, A, A, sp.csr_array(A))
+    A, weights = real(A), real(np.ones(m) if w is None else w)
+    kind = one_of(rng, "huber", "logistic", "poisson")
+    if kind == "huber":
+        b, delta = rng.standard_normal(m), float(10.0 ** rng.uniform(-3, 1))
+        made: Any = (partial(Huber, delta=delta, sample_weight=w), given, b)
+
+        def loss(z: Any) -> Any:
+            size = np.abs(z - b)
+            return np.where(size <= delta, size**2 / 2, delta * (size - LONG(delta) / 2))
+
+        def slope(z: Any) -> Any:
+            return np.clip(z - b, -delta, delta)
+    elif kind == "logistic":
+        y = np.where(np.arange(m) < 1 + rng.integers(m - 1), 1, -1)
+        made = (partial(Logistic, sample_weight=w), given, y)
+
+        def loss(z: Any) -> Any:
+            return np.logaddexp(LONG(0), -y * z)
+
+        def slope(z: Any) -> Any:
+            return -y / (1 + np.exp(y * z))
+    else:
+        counts = rng.integers(0, 9, m).astype(float)
+        made = (partial(Poisson, sample_weight=w), given, counts)
+
+        def loss(z: Any) -> Any:
+            return np.exp(z) - counts * z
+
+        def slope(z: Any) -> Any:
+            return np.exp(z) - counts
+
+    return Problem(
+        made, lambda x: (weights * loss(A @ x)).sum(), lambda x: A.T @ (weights * slope(A @ x)),
+        where,
+    )  # fmt: skip
+
+
 def draw(rng: Any, judge: Judge) -> Problem:
     """A random problem."""
     where = judge.call(region, rng, int(rng.integers(1, 7)), scale(rng))
-    kind = one_of(rng, _quadratic, _quadratic, _least_squares, _least_squares, _smooth)
+    kind = one_of(rng, _quadratic, _quadratic, _least_squares, _least_squares, _smooth, _composite)
     with np.errstate(all="ignore"):
         problem = kind(rng, where)
     problem.objective = judge.call(*problem.objective)
@@ -118,6 +164,9 @@ def _method(rng: Any) -> Any:
             order=one_of(rng, "permuted", "uniform", "gap"),
             direction=one_of(rng, "fw", "away", "pairwise"),
         )
+    if chance(rng, 0.15):
+        kinds = optimiser.Away, optimiser.Pairwise, optimiser.BlendedPairwise
+        return one_of(rng, *kinds, optimiser.FullyCorrective)(lazy=True)
     return one_of(rng, *METHODS)
 
 
@@ -135,7 +184,8 @@ def options(rng: Any, problem: Problem, judge: Judge) -> dict[str, Any]:
         relative = 10.0 ** -rng.uniform(1, 15)
         out.update(tol=0.0, rtol=relative) if chance(rng, 0.5) else out.update(tol=size * relative)
     out["max_iter"] = int(one_of(rng, 0, 1, 3, 30, 300, 300, 1000))
-    if out["method"] == "fully-corrective":  # an iteration may take 10,000 steps
+    name = getattr(out["method"], "name", out["method"])
+    if name == "fully-corrective":  # an iteration may take 10,000 steps
         out["max_iter"] = min(out["max_iter"], 10)
     if chance(rng, 0.05):
         out["time_limit"] = float(one_of(rng, 0.0, 0.02))
@@ -234,7 +284,7 @@ def attack(rng: Any, judge: Judge) -> None:
         judge.context = list(context)
         how = options(rng, problem, judge)
         if k and results and chance(rng, 0.3):
-            how["x0"] = results[0].x
+            how["x0"] = one_of(rng, results[0].x, results[0])
         try:
             results.append(run(rng, problem, judge, how))
         except RefusedError as why:

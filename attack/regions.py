@@ -1,43 +1,21 @@
-"""Domains twice: as the library has them, and by formulas written down here, in long double."""
+"""Domains twice: as the library has them, and by formulas written down here, in long double.
+
+Those whose oracles sort, bend or flow are in ``further_regions``.
+"""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy.optimize import nnls
 
+from attack import further_regions as further
 from attack.draws import chance, one_of
 from attack.exact import LONG, real, solve
+from attack.region import Region, spent
 from cornerstep import domains
-
-
-@dataclass
-class Region:
-    """A domain, and what is believed of it.
-
-    Attributes
-    ----------
-    domain
-        The library's.
-    minimum : callable
-        ``min <g, v>`` over the set.
-    excess : callable
-        By how much a point violates the constraints, relative to ``size``.
-    size : float
-        Of the largest coordinates.
-    n : int
-    """
-
-    domain: Any
-    minimum: Callable[[Any], Any]
-    excess: Callable[[Any], Any]
-    size: float
-    n: int
-    projects: bool = False
 
 
 def simplex(rng: Any, n: int, r: float) -> Region:
@@ -46,14 +24,6 @@ def simplex(rng: Any, n: int, r: float) -> Region:
         domains.Simplex(n, r), lambda g: r * g.min(),
         lambda x: max(-x.min(), abs(x.sum() - r)) / r, r, n, True,
     )  # fmt: skip
-
-
-def spent(g: Any, caps: Any, total: Any) -> Any:
-    """``min <g, v>`` over ``0 <= v <= caps, sum v = total``: the cheapest first."""
-    order = np.argsort(g)
-    before = np.concatenate([[LONG(0)], np.cumsum(real(caps)[order])[:-1]])
-    amounts = np.clip(LONG(total) - before, 0, real(caps)[order])
-    return (g[order] * amounts).sum()
 
 
 def _capped(rng: Any, n: int, r: float) -> Region:
@@ -223,6 +193,23 @@ def vertices(rows: Any, right: Any, equalities: int, r: float) -> Any:
     return r * x[regular & (over.max(axis=1) <= 1e-15)]
 
 
+def _intersection(rng: Any, n: int, r: float) -> Region:
+    """A capped simplex or a k-sparse polytope, as what two sets have in common."""
+    k = int(rng.integers(1, n + 1))
+    if chance(rng, 0.5):
+        whole = further.k_sparse(rng, n, r)
+        parts = [domains.L1Ball(n, whole.domain.k * r), domains.Box(np.full(n, -r), r)]
+    else:
+        caps, total = np.full(n, r), LONG(k) * r
+        parts = [domains.Simplex(n, k * r), domains.Box(np.zeros(n), r)]
+        whole = Region(
+            None, lambda g: spent(g, caps, total),
+            lambda x: max(-x.min() / r, x.max() / r - 1, abs(x.sum() / total - 1)), r, n,
+        )  # fmt: skip
+    rng.shuffle(parts)
+    return Region(domains.Intersection(parts), whole.minimum, whole.excess, r, n)
+
+
 def _product(rng: Any, n: int, r: float) -> Region:
     parts = [
         one_of(rng, *SIMPLE)(rng, int(rng.integers(1, 4)), r) for _ in range(rng.integers(1, 4))
@@ -238,7 +225,17 @@ def _product(rng: Any, n: int, r: float) -> Region:
 
 
 SIMPLE = (simplex, _capped, _capped, _box, _l1, _balanced)
-ALL = (*SIMPLE, _ball, _nuclear, _birkhoff, _hull, _polytope, _product)
+CURVED = (
+    _ball,
+    _nuclear,
+    further.lp,
+    further.k_support,
+    further.ellipsoid,
+    further.spectraplex,
+)
+SORTED = (further.k_sparse, further.owl, further.permutations)
+FLOWS = (_birkhoff, further.paths, further.transport)
+ALL = (*SIMPLE, *CURVED, *SORTED, *FLOWS, _hull, _polytope, _product, _intersection)
 PROJECTING = (simplex, _capped, _box, _l1, _ball)
 
 

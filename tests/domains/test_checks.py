@@ -13,11 +13,20 @@ from cornerstep.domains import (
     Box,
     CappedSimplex,
     ConvexHull,
+    Ellipsoid,
+    Intersection,
+    KSupportBall,
     L1Ball,
+    LpBall,
     NuclearNormBall,
+    OWLBall,
+    PathPolytope,
+    Permutahedron,
     Polytope,
     Product,
     Simplex,
+    Spectraplex,
+    Transport,
     check_domain,
 )
 
@@ -26,6 +35,13 @@ RIGHT = [
     Box([-1.0, 0.0, 2.0], [1.0, 0.0, 5.0]), L1Ball(4, 1e-3), Ball(4, 3.0),
     NuclearNormBall((3, 2), 2.0), ConvexHull(np.random.default_rng(0).standard_normal((8, 3))),
     Polytope(np.ones((1, 3)), [1.5], lower=0.0, upper=1.0), Product([Simplex(3), L1Ball(2)]),
+    LpBall(4, 1.0), LpBall(4, 1.3, 2.0), LpBall(4, 5.0), LpBall(4, np.inf),
+    KSupportBall(5, 2, 3.0),
+    OWLBall([2.0, 1.0, 0.5]), OWLBall([1.0, 0.0]), Ellipsoid([1.0, 0.0, 1e-3], [5.0, 1.0, 0.0]),
+    Ellipsoid([[1.0, 2.0], [0.5, 0.0], [1.5, 2.0]]), Spectraplex(3, 1e-3),
+    Transport([1, 2], [0, 3]),
+    PathPolytope([(0, 1), (1, 2), (0, 2)], 0, 2), Permutahedron([1e-5, 0.0, 1e-5]),
+    Intersection([L1Ball(4, 1.5), Ball(4)]),
 ]  # fmt: skip
 
 

@@ -14,20 +14,39 @@ from cornerstep.domains import (
     Box,
     CappedSimplex,
     ConvexHull,
+    Ellipsoid,
+    FlowPolytope,
+    Intersection,
+    KSparsePolytope,
+    KSupportBall,
     L1Ball,
+    LpBall,
     NuclearNormBall,
+    OWLBall,
+    PathPolytope,
+    Permutahedron,
     Polytope,
     Product,
     Simplex,
+    Spectraplex,
+    Transport,
 )
 
 nan, inf = np.nan, np.inf
-SIZED = (Simplex, L1Ball, Ball, Birkhoff, lambda n: CappedSimplex(n, 1))
+SIZED = (
+    Simplex, L1Ball, Ball, Birkhoff, Spectraplex, lambda n: CappedSimplex(n, 1),
+    lambda n: LpBall(n, 2), lambda n: KSupportBall(n, 1), lambda n: KSparsePolytope(n, 1),
+)  # fmt: skip
 WITH_RADIUS = (
     lambda radius: Simplex(3, radius),
     lambda radius: L1Ball(3, radius),
     lambda radius: Ball(3, radius),
     lambda radius: NuclearNormBall((2, 3), radius),
+    lambda radius: Spectraplex(2, radius),
+    lambda radius: LpBall(3, 1.5, radius),
+    lambda radius: KSupportBall(3, 2, radius),
+    lambda radius: KSparsePolytope(3, 2, radius),
+    lambda radius: OWLBall([2, 1], radius),
 )
 
 
@@ -105,6 +124,41 @@ REFUSED = {
         lambda: Polytope(None, None, [[1.0, -1]], [0]), "the polytope is unbounded"),
     "polytope binary": (
         lambda: Polytope(lower=[0, 0], upper=2, binary_vertices=True), "binary_vertices needs"),
+    "lp below 1": (lambda: LpBall(3, 0.5), "p must be at least 1, got 0.5"),
+    "lp NaN": (lambda: LpBall(3, nan), "p must be a positive"),
+    "k zero": (lambda: KSupportBall(3, 0), "k must be a positive integer"),
+    "k large": (lambda: KSparsePolytope(3, 4), "k must be at most n = 3, got 4"),
+    "owl rising": (lambda: OWLBall([1, 2]), "weights must be >= 0, in falling order"),
+    "owl zero": (lambda: OWLBall([0, 0]), "weights must be >= 0"),
+    "owl NaN": (lambda: OWLBall([nan, 0]), "weights must be finite"),
+    "axes zero": (lambda: Ellipsoid([0, 0]), "axes must be a vector or a matrix"),
+    "axes NaN": (lambda: Ellipsoid([1, nan]), "axes must be a vector or a matrix"),
+    "center short": (lambda: Ellipsoid([1, 2], [0]), "center must be a vector of length 2"),
+    "permutahedron of nothing": (lambda: Permutahedron([]), "the length of values must be"),
+    "permutahedron NaN": (lambda: Permutahedron([nan]), "values must be finite"),
+    "transport sums": (lambda: Transport([1], [2]), "supply and demand must have the same sum"),
+    "transport negative": (lambda: Transport([1, -1], [0]), "supply must be numbers >= 0"),
+    "edges flat": (lambda: FlowPolytope([0, 1], [0, 0]), r"edges must be an array of shape \(m, 2"),
+    "edges loop": (lambda: PathPolytope([(1, 1)], 0, 1), "edges must connect different nodes"),
+    "edges real": (lambda: PathPolytope([(0, 0.5)], 0, 1), "edges must be pairs of node numbers"),
+    "edges beyond": (lambda: FlowPolytope([(0, 2)], [0, 0]), "below 2, the number of supplies"),
+    "supply sum": (lambda: FlowPolytope([(0, 1)], [1, 0]), "supply must sum to 0, got 1"),
+    "capacity": (lambda: FlowPolytope([(0, 1)], [1, -1], -1), "capacity must be >= 0, got -1"),
+    "capacity NaN": (lambda: FlowPolytope([(0, 1)], [1, -1], nan), "capacity must be >= 0"),
+    "capacity long": (lambda: FlowPolytope([(0, 1)], [1, -1], [1, 1]), "capacity must be a number"),
+    "capacity small": (lambda: FlowPolytope([(0, 1)], [1, -1], 0.5), "the polytope is empty"),
+    "flow cycle": (
+        lambda: FlowPolytope([(0, 1), (1, 0)], [0, 0], inf), "the polytope is unbounded"),
+    "path cycle": (
+        lambda: PathPolytope([(0, 1), (1, 2), (2, 1)], 0, 2), "edges must have no cycle"),
+    "path none": (lambda: PathPolytope([(0, 1), (2, 1)], 0, 2), "edges must have a path"),
+    "path ends": (lambda: PathPolytope([(0, 1)], 1, 1), "source and sink must be different"),
+    "path node": (lambda: PathPolytope([(0, 1)], 0, 2), "sink must be a node from 0 to 1, got 2"),
+    "disjoint": (
+        lambda: Intersection([Simplex(3), Simplex(3, 2)]), "domains must have a point in common"),
+    "intersection of one": (lambda: Intersection([Simplex(3)]), "domains must be at least two"),
+    "intersection sizes": (
+        lambda: Intersection([Simplex(3), Simplex(2)]), r"of one size, got sizes \[3, 2\]"),
     "product of nothing": (lambda: Product([]), "domains must be a list of at least one"),
 }  # fmt: skip
 

@@ -12,10 +12,13 @@ from cornerstep.domains import (
     Ball,
     Box,
     CappedSimplex,
+    KSparsePolytope,
     L1Ball,
     NuclearNormBall,
+    Permutahedron,
     Product,
     Simplex,
+    Spectraplex,
 )
 from support.domains_zoo import as_array
 
@@ -42,6 +45,15 @@ PROJECTIONS = [
     (L1Ball(5, 1.5), lambda u: [cp.norm1(u) <= 1.5]),
     (Ball(5, 1.5), lambda u: [cp.norm2(u) <= 1.5]),
     (NuclearNormBall((2, 3), 1.5), lambda u: [cp.normNuc(cp.reshape(u, (2, 3), order="C")) <= 1.5]),
+    (KSparsePolytope(5, 2, 0.5), lambda u: [cp.norm1(u) <= 1, cp.norm_inf(u) <= 0.5]),
+    (
+        Permutahedron([3.0, 1, 0, 0, -1]),
+        lambda u: [cp.sum(u) == 3, cp.max(u) <= 3, *[cp.sum_largest(u, k) <= 4 for k in (2, 3, 4)]],
+    ),
+    (
+        Spectraplex(2, 1.5),
+        lambda u: [(X := cp.reshape(u, (2, 2), order="C")) >> 0, X == X.T, cp.trace(X) == 1.5],
+    ),
     (
         Product([Simplex(2), L1Ball(2, 3.0)]),
         lambda u: [u[:2] >= 0, cp.sum(u[:2]) == 1, cp.norm1(u[2:]) <= 3],

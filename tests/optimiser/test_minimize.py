@@ -287,7 +287,7 @@ DOMAIN = Simplex(3)
         ({"method": "block"}, r"method='block' needs, and Simplex\(3.* lacks, a product structure"),
         ({"x0": np.ones(4) / 4}, r"x0 must have shape \(3,\), got \(4,\)"),
         ({"x0": np.ones((3, 1)) / 3}, r"x0 must have shape \(3,\), got \(3, 1\)"),
-        ({"x0": [0.2, 0.2, 0.2]}, "x0 must lie in the domain, Simplex"),
+        ({"x0": ([[0.2, 0.2, 0.2]], [1.0])}, "x0 must have atoms in the domain, Simplex"),
         ({"x0": [1.0, np.nan, 0.0]}, "x0 must be finite"),
         ({"x0": [0.5, 0.5, 0.0], "method": "di-away-schedule"}, "x0 must be a vertex"),
     ],

@@ -24,10 +24,17 @@ from cornerstep.domains import (
     Box,
     CappedSimplex,
     ConvexHull,
+    FlowPolytope,
+    Intersection,
+    KSparsePolytope,
     L1Ball,
+    OWLBall,
+    PathPolytope,
+    Permutahedron,
     Polytope,
     Product,
     Simplex,
+    Transport,
 )
 
 
@@ -123,6 +130,44 @@ def birkhoff_rows(side):
     )
 
 
+def sparse_rows(n, k, radius):
+    rows = box_rows(np.full(n, -radius), np.full(n, radius))
+    signs = itertools.product((-1.0, 1.0), repeat=n)
+    return Inequalities.of(rows + [(np.array(sign), k * radius) for sign in signs])
+
+
+def ordered_rows(weights, radius):
+    """All signed orders of the weights."""
+    orders = set(itertools.permutations(weights))
+    signs = list(itertools.product((-1.0, 1.0), repeat=len(weights)))
+    rows = {tuple(np.array(s) * w) for s in signs for w in orders}
+    return Inequalities.of([(np.array(row), radius) for row in rows])
+
+
+def permutation_rows(values):
+    values, n = np.sort(values)[::-1], len(values)
+    sets = [s for s in itertools.product((0.0, 1.0), repeat=n) if 0 < sum(s) < n]
+    rows = [(np.array(s), values[: int(sum(s))].sum()) for s in sets]
+    return Inequalities.of(rows, [(np.ones(n), values.sum())])
+
+
+def flow_rows(edges, supply, capacity):
+    balance = np.zeros((len(supply), len(edges)))
+    for j, (tail, head) in enumerate(edges):
+        balance[tail, j], balance[head, j] = 1.0, -1.0
+    rows = box_rows(np.zeros(len(edges)), np.broadcast_to(capacity, len(edges)))
+    return Inequalities.of(rows, list(zip(balance, supply, strict=True)))
+
+
+def transport_rows(supply, demand):
+    lines = [np.kron(row, np.ones(len(demand))) for row in np.eye(len(supply))]
+    lines += [np.kron(np.ones(len(supply)), row) for row in np.eye(len(demand))]
+    unit = np.eye(len(supply) * len(demand))
+    return Inequalities.of(
+        [(row, 0.0) for row in -unit], list(zip(lines, [*supply, *demand], strict=True))
+    )
+
+
 def hull_rows(points):
     """Facets by Qhull inside the affine span; the span by an SVD."""
     points = np.asarray(points)
@@ -170,6 +215,7 @@ class Case:
     lower: Any = None
     upper: Any = None
     all_atoms_extreme: bool = True
+    has_faces: bool = True
 
     def __str__(self) -> str:
         return self.name
@@ -298,6 +344,9 @@ def cases() -> tuple[Case, ...]:
     tangents /= np.linalg.norm(tangents, axis=1)[:, None]
     transport = np.vstack([np.kron(np.eye(3), np.ones(4)), np.kron(np.ones(3), np.eye(4))])
     cube3 = np.vstack([np.eye(3), -np.eye(3)])
+    graph = [(0, 1), (0, 2), (1, 3), (2, 3), (1, 2), (3, 4), (2, 4), (3, 5), (0, 4), (0, 4)]
+    circle, ends = [(0, 1), (1, 2), (2, 0), (0, 2), (2, 3), (1, 3)], [1.5, -0.5, 0.0, -1.0]
+    caps6, cheap = [0.9, 2.0, 0.7, 1.0, 0.6, 0.8], np.array([3.0, -1, -5, 2.5, 2.5])
     simple = [
         Case("simplex", lambda: Simplex(6), lambda: simplex_rows(6, 1.0), np.zeros(6)),
         Case("simplex r=250", lambda: Simplex(5, 250), lambda: simplex_rows(5, 250.0), np.zeros(5)),
@@ -326,6 +375,25 @@ def cases() -> tuple[Case, ...]:
         _balanced("per-coordinate", [1, 1, -1, -1, -1, 1, 1], caps),
         Case("l1", lambda: L1Ball(4, 1.5), lambda: l1_rows(4, 1.5)),
         Case("l1 n=1", lambda: L1Ball(1), lambda: l1_rows(1, 1.0)),
+        Case("k-sparse", lambda: KSparsePolytope(4, 2, 1.5), lambda: sparse_rows(4, 2, 1.5)),
+        Case("k-sparse cube", lambda: KSparsePolytope(3, 3), lambda: sparse_rows(3, 3, 1.0)),
+        Case("owl", lambda: OWLBall([3.0, 1, 1, 0.5], 2.0),
+             lambda: ordered_rows([3, 1, 1, 0.5], 2.0), has_faces=False),
+        Case("permutahedron", lambda: Permutahedron([1, 2, 3, 4]),
+             lambda: permutation_rows([1, 2, 3, 4])),
+        Case("permutahedron ties", lambda: Permutahedron(cheap), lambda: permutation_rows(cheap)),
+        Case("paths", lambda: PathPolytope(graph, 0, 4),
+             lambda: flow_rows(graph, [1, 0, 0, 0, -1, 0], 1.0), np.zeros(10)),
+        Case("flow", lambda: FlowPolytope(circle, ends, caps6),
+             lambda: flow_rows(circle, ends, caps6), np.zeros(6), np.array(caps6)),
+        Case("transport", lambda: Transport([1, 0.5, 2], [1.25, 2.25]),
+             lambda: transport_rows([1, 0.5, 2], [1.25, 2.25]), np.zeros(6)),
+        Case("intersection",
+             lambda: Intersection([Simplex(5), Box(np.zeros(5), 0.4), L1Ball(5, 1.2)]),
+             lambda: capped_rows(5, 1.0, 0.4), has_faces=False, all_atoms_extreme=False),
+        Case("intersection of rows",
+             lambda: Intersection([Simplex(5), Box(np.full(5, -1.0), 0.4)]),
+             lambda: capped_rows(5, 1.0, 0.4), has_faces=False, all_atoms_extreme=False),
         Case("birkhoff 1", lambda: Birkhoff(1), lambda: birkhoff_rows(1), np.zeros(1)),
         Case("birkhoff 3", lambda: Birkhoff(3), lambda: birkhoff_rows(3), np.zeros(9)),
         Case("birkhoff 4", lambda: Birkhoff(4), lambda: birkhoff_rows(4), np.zeros(16)),

@@ -1,8 +1,8 @@
 """Domains: polytopes and balls known by their oracles.
 
-``Simplex``, ``CappedSimplex``, ``Box``, ``BalancedBox``, ``L1Ball``, ``Birkhoff``, ``ConvexHull``,
-``Polytope``, ``Ball``, ``NuclearNormBall`` and ``Product``.  :class:`Domain` says what one of your
-own needs, :func:`check_domain` tries it.
+Simplices and boxes, balls of norms, sets of matrices, of permutations and of flows, hulls, any
+polytope, products and intersections.  :class:`Domain` says what one of your own needs,
+:func:`check_domain` tries it.
 """
 
 from cornerstep.domains.balanced import BalancedBox
@@ -12,10 +12,15 @@ from cornerstep.domains.birkhoff import Birkhoff
 from cornerstep.domains.box import Box
 from cornerstep.domains.checks import check_domain
 from cornerstep.domains.facial import facial_constant, facial_distance
+from cornerstep.domains.flows import FlowPolytope, PathPolytope, Transport
 from cornerstep.domains.hull import ConvexHull
+from cornerstep.domains.intersection import Intersection
+from cornerstep.domains.norms import Ellipsoid, KSupportBall, LpBall, OWLBall
+from cornerstep.domains.ordered import KSparsePolytope, Permutahedron
 from cornerstep.domains.polytope import Polytope
 from cornerstep.domains.product import Product
 from cornerstep.domains.simplex import CappedSimplex, Simplex
+from cornerstep.domains.spectraplex import Spectraplex
 
 __all__ = [
     "BalancedBox",
@@ -25,11 +30,22 @@ __all__ = [
     "CappedSimplex",
     "ConvexHull",
     "Domain",
+    "Ellipsoid",
+    "FlowPolytope",
+    "Intersection",
+    "KSparsePolytope",
+    "KSupportBall",
     "L1Ball",
+    "LpBall",
     "NuclearNormBall",
+    "OWLBall",
+    "PathPolytope",
+    "Permutahedron",
     "Polytope",
     "Product",
     "Simplex",
+    "Spectraplex",
+    "Transport",
     "check_domain",
     "facial_constant",
     "facial_distance",

@@ -92,6 +92,11 @@ class LinearProgram:
         """A vertex of least cost, or an error that says why there is none."""
         return np.array(self._solve(cost).col_value)
 
+    def solve(self, cost: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """A vertex of least cost, and the dual price of each row."""
+        solution = self._solve(cost)
+        return np.array(solution.col_value), np.array(solution.row_dual) * _size(cost)
+
     def _solve(self, cost: FloatArray) -> Any:
         """HiGHS's solution for ``cost`` scaled to size 1."""
         highs = self._highs
@@ -142,6 +147,12 @@ class LinearProgram:
         self._row_bounds = lower, upper
         for row, low, high in zip(self._rows, lower, upper, strict=True):
             self._highs.changeRowBounds(int(row), float(low), float(high))
+
+    def add_column(self, rows: FloatArray) -> None:
+        """One more variable >= 0 with these entries (``bound`` is not for this)."""
+        used = rows.nonzero()[0].astype(np.int32)
+        self._highs.addCol(0.0, 0.0, np.inf, used.size, used, rows[used])
+        self._columns = np.arange(self._columns.size + 1, dtype=np.int32)
 
     def set_column(self, j: int, rows: FloatArray) -> None:
         """Replace the entries of column j (of the program in HiGHS: ``bound`` is not for this)."""

@@ -18,6 +18,7 @@ References
 .. [6] T. Kerdreux, F. Pedregosa, A. d'Aspremont. Frank-Wolfe with subsampling oracle. ICML 2018.
 .. [7] W. Saint-Arnaud, E. Lamouchi, F. Boileau. Review of Frank Wolfe and its variants. Université
    de Montréal.
+.. [8] G. Braun, S. Pokutta, D. Zink. Lazifying conditional gradient algorithms. ICML 2017.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 _VERTICES = 16  # that a correction may add, beside as many as the active set has
 _MOST_ATOMS, _MOST_NUMBERS = 4000, 1 << 26  # of an exact correction, and of the atoms' images
 _EXACT = 1e-8  # of the gap outside: what a correction leaves of it inside the hull
+_SEEN = 2000  # vertices that a lazy rule remembers
 _DRAWN = 1000  # atoms that a sample has by default, at most
 
 
@@ -61,17 +63,59 @@ class FrankWolfe(Method):
 
 
 class _WithActiveSet(Method):
-    """Common to the rules that keep ``x = sum of weight * atom``."""
+    """Common to the rules that keep ``x = sum of weight * atom``.
 
+    Parameters
+    ----------
+    lazy : bool, default=False
+        Whether to go on with vertices seen before, and to ask the domain's oracle only when none of
+        them descends at least half as fast as its last gap promised [8]_.  For costly oracles.  The
+        gaps in between are those last seen, not certified; certificates come from true calls.
+    """
+
+    lazy: bool = False
     active_set: ActiveSet
-    _vertex: Vector  # the vertex of the last oracle call
+    _vertex: Vector  # the vertex to go to
     _leaving: int  # the atom that the proposed step takes weight from
+
+    def __init__(self, lazy: bool = False) -> None:
+        self.lazy = lazy
 
     def begin(
         self, objective: Objective, domain: Any, start: Vector, rng: np.random.Generator
     ) -> None:
         super().begin(objective, domain, start, rng)
         self.active_set = ActiveSet(start)
+        self._seen, self._gap, self._before = ActiveSet(start), math.inf, math.inf
+
+    def lmo(self, gradient: FloatArray) -> Vector:
+        vertex = super().lmo(gradient)
+        if self.lazy:
+            if len(self._seen) >= _SEEN:
+                kept = self.active_set  # None where a move was cut short
+                self._seen = ActiveSet.of(kept.atoms, kept.weights) if kept else ActiveSet(vertex)
+            self._seen.add(vertex)
+        return vertex
+
+    def _search(self, position: Position, scores: FloatArray | None = None) -> tuple[float, bool]:
+        """Find the vertex to go to; its gap, and whether it is the oracle's.
+
+        ``scores`` are those of the active set.  After a step that brought nothing the oracle is
+        asked.  Between its worst atom and a vertex lie a step
+        towards the one and a step away from the other: one of them has half the descent.
+        """
+        gradient = position.gradient
+        descended, self._before = position.value < self._before, position.value
+        if self.lazy and descended and math.isfinite(self._gap):
+            known = self._seen.scores(gradient)
+            best = int(known.argmin())
+            worst = position.inner if scores is None else float(scores.max())
+            if worst - known[best] >= 0.5 * self._gap:
+                self._vertex = self._seen[best]
+                return self._gap, False
+        self._vertex = self.lmo(gradient)
+        self._gap = position.inner - float(self._vertex @ gradient)
+        return self._gap, True
 
     def moved(self, proposal: Proposal, step: float, blocked: bool) -> None:
         if proposal.kind == "fw":
@@ -91,11 +135,11 @@ class _WithActiveSet(Method):
         direction = Direction.away(position.x, self.active_set[self._leaving])
         return Proposal(direction, weight / (1 - weight), gap, "away", certified)
 
-    def _pairwise(self, gap: float) -> Proposal:
+    def _pairwise(self, gap: float, certified: bool) -> Proposal:
         """``d = v - a``, up to all of a's weight."""
         direction = Direction.between(self._vertex, self.active_set[self._leaving])
         weight = float(self.active_set.weights[self._leaving])
-        return Proposal(direction, weight, gap, "pairwise")
+        return Proposal(direction, weight, gap, "pairwise", certified)
 
 
 class Away(_WithActiveSet):
@@ -107,14 +151,16 @@ class Away(_WithActiveSet):
     name: ClassVar[str] = "away"
 
     def propose(self, position: Position) -> Proposal:
-        self._vertex = self.lmo(position.gradient)
-        return self._better(position, position.inner - float(self._vertex @ position.gradient))
-
-    def _better(self, position: Position, gap: float, certified: bool = True) -> Proposal:
         scores = self.active_set.scores(position.gradient)
+        return self._better(position, scores, *self._search(position, scores))
+
+    def _better(
+        self, position: Position, scores: FloatArray, gap: float, certified: bool
+    ) -> Proposal:
         self._leaving = int(scores.argmax())
         alone = self.active_set.weights[self._leaving] >= 1
-        if alone or gap >= scores[self._leaving] - position.inner:
+        towards = position.inner - float(self._vertex @ position.gradient)
+        if alone or towards >= scores[self._leaving] - position.inner:
             return self._towards(position, gap, certified)
         return self._away(position, gap, certified)
 
@@ -125,9 +171,9 @@ class Pairwise(_WithActiveSet):
     name: ClassVar[str] = "pairwise"
 
     def propose(self, position: Position) -> Proposal:
-        self._vertex = self.lmo(position.gradient)
-        self._leaving = int(self.active_set.scores(position.gradient).argmax())
-        return self._pairwise(position.inner - float(self._vertex @ position.gradient))
+        scores = self.active_set.scores(position.gradient)
+        self._leaving = int(scores.argmax())
+        return self._pairwise(*self._search(position, scores))
 
 
 class BlendedPairwise(_WithActiveSet):
@@ -136,15 +182,15 @@ class BlendedPairwise(_WithActiveSet):
     name: ClassVar[str] = "blended-pairwise"
 
     def propose(self, position: Position) -> Proposal:
-        self._vertex = self.lmo(position.gradient)
-        gap = position.inner - float(self._vertex @ position.gradient)
         scores = self.active_set.scores(position.gradient)
+        gap, certified = self._search(position, scores)
         self._leaving = int(scores.argmax())
         best = int(scores.argmin())
-        if scores[self._leaving] - scores[best] < gap:
-            return self._towards(position, gap)
+        towards = position.inner - float(self._vertex @ position.gradient)
+        if scores[self._leaving] - scores[best] < towards:
+            return self._towards(position, gap, certified)
         self._vertex = self.active_set[best]
-        return self._pairwise(gap)
+        return self._pairwise(gap, certified)
 
 
 class _Hull:
@@ -171,13 +217,18 @@ class FullyCorrective(_WithActiveSet):
     accuracy : float, default=0.01
     max_corrections : int, default=10_000
         Limit on the steps of one inner solve.
+    lazy : bool, default=False
+        Whether to go on with vertices seen before, where the domain does not list its vertices.
     """
 
     name: ClassVar[str] = "fully-corrective"
     _correction: Correction | None
     steps: ClassVar[tuple[str, ...] | None] = ("exact",)
 
-    def __init__(self, accuracy: float = 0.01, max_corrections: int = 10_000) -> None:
+    def __init__(
+        self, accuracy: float = 0.01, max_corrections: int = 10_000, lazy: bool = False
+    ) -> None:
+        super().__init__(lazy)
         if not 0 < accuracy < 1:
             raise ValueError(f"accuracy must be between 0 and 1, got {accuracy!r}")
         self.accuracy = accuracy
@@ -204,10 +255,11 @@ class FullyCorrective(_WithActiveSet):
             count = min(_VERTICES + known, max(self._most - known, 1), self.domain.n_atoms)
             self._vertices = self.domain.lmo_many(position.gradient, count)
             self._vertex = self._vertices[0]
+            gap, certified = position.inner - float(self._vertex @ position.gradient), True
         else:
-            self._vertex = self.lmo(position.gradient)
+            gap, certified = self._search(position)
             self._vertices = [self._vertex]
-        return self._towards(position, position.inner - float(self._vertex @ position.gradient))
+        return self._towards(position, gap, certified)
 
     def advance(
         self, position: Position, proposal: Proposal, rule: StepRule, iteration: int
@@ -318,7 +370,7 @@ class RandomizedAway(Away):
             if scores.min() < best:
                 best = float(scores.min())
                 self._vertex = self.domain.atom(sample[scores.argmin()])
-        return self._better(position, position.inner - best, certified=False)
+        return self._better(position, known, position.inner - best, certified=False)
 
     def _sample(self) -> Any:
         """Numbers of atoms outside S: of enough distinct ones, the first that are."""

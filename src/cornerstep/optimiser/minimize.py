@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
+from cornerstep.core.rounding import norm
 from cornerstep.core.threads import product_threads
+from cornerstep.core.types import FloatArray
 from cornerstep.core.vectors import SparseVector, Vector, dense
 from cornerstep.domains.base import INSIDE, ORACLES, Domain, has_oracle
 from cornerstep.domains.product import starting_vertex
@@ -25,9 +29,9 @@ from cornerstep.optimiser.methods import (
     Pairwise,
     RandomizedAway,
 )
-from cornerstep.optimiser.objectives import Correctable, Objective
+from cornerstep.optimiser.objectives import Correctable, LeastSquares, Objective
 from cornerstep.optimiser.result import Result, Status
-from cornerstep.optimiser.solver import Method
+from cornerstep.optimiser.solver import Method, is_inside
 from cornerstep.optimiser.steps import STEPS, StepRule
 
 METHODS: dict[str, type[Method]] = {
@@ -37,6 +41,9 @@ METHODS: dict[str, type[Method]] = {
         InFaceAway, InFacePairwise, AwaySchedule, PairwiseSchedule, Block, Interior,
     )
 }  # fmt: skip
+
+_PROJECTING = 100  # iterations to project a starting point where the domain has no projection
+_SMALLEST = 1e-300  # unit of such a point: its inverse is a number
 
 
 @np.errstate(all="ignore")  # the loop refuses what is not finite, with a reason
@@ -79,10 +86,10 @@ def minimize(
     max_iter : int, default=10_000
     time_limit : float, optional
         Seconds.
-    x0 : array, tuple of atoms and weights, or ActiveSet, optional
-        A point of P to start from; it is not changed.  Methods with an active set begin with the
-        point as their only atom, or with the atoms given: a matrix of them, one per row, and their
-        weights, or the ``active_set`` of an earlier result.
+    x0 : array, tuple of atoms and weights, ActiveSet or Result, optional
+        Where to start; it is not changed.  Methods with an active set begin with the point as their
+        only atom, or with the atoms given: a matrix of them, one per row, and their weights, or
+        those of an earlier result.  A point outside P is projected, with a warning.
     callback : callable, optional
         Called with an ``Iterate`` each iteration; a true answer stops the run.
     random_state : int, Generator or None
@@ -116,8 +123,13 @@ def minimize(
     rule = _method(method, domain)
     step_rule = _step(step, rule)
     active_set = _starting_set(x0, domain)
-    start = _starting_point(x0 if active_set is None else active_set.point(), domain)
+    if active_set is None:
+        start = _starting_point(x0.x if isinstance(x0, Result) else x0, domain, time_limit)
+    else:
+        start = _starting_point(active_set.point(), domain)
     rng = np.random.default_rng(random_state)
+    if callable(begin := getattr(objective, "begin", None)):
+        begin()
     if callable(begin := getattr(step_rule, "begin", None)):
         begin(objective)
     with product_threads(getattr(objective, "product_size", None)):
@@ -209,7 +221,11 @@ def _step(step: str | StepRule, method: Method) -> StepRule:
 
 
 def _starting_set(x0: Any, domain: Any) -> ActiveSet | None:
-    """A copy of the active set that ``x0`` is, or is made of; None if it is a point."""
+    """A copy of the active set that ``x0`` is, or has, or is made of; None if it is a point."""
+    if isinstance(x0, Result) and x0.active_set is not None:
+        known = [dense(atom) for atom in x0.active_set.atoms]
+        if known[0].size == domain.size and all(is_inside(domain, atom) for atom in known):
+            x0 = x0.active_set
     if isinstance(x0, ActiveSet):
         x0 = np.array([dense(atom) for atom in x0.atoms]), x0.weights
     if not (isinstance(x0, tuple) and len(x0) == 2 and np.ndim(x0[0]) == 2):
@@ -222,10 +238,12 @@ def _starting_set(x0: Any, domain: Any) -> ActiveSet | None:
         )
     if not (weights.min() >= 0 and abs(weights.sum() - 1.0) <= INSIDE):
         raise ValueError("x0 must have weights >= 0 that sum to 1")
+    if not all(is_inside(domain, atom) for atom in atoms):
+        raise ValueError(f"x0 must have atoms in the domain, {domain!r}")
     return ActiveSet.of([_starting_point(atom, domain) for atom in atoms], weights / weights.sum())
 
 
-def _starting_point(x0: Any, domain: Any) -> Vector:
+def _starting_point(x0: Any, domain: Any, time_limit: float | None = None) -> Vector:
     if x0 is None:
         return starting_vertex(domain)
     x = np.array(x0, dtype=np.float64)
@@ -233,9 +251,34 @@ def _starting_point(x0: Any, domain: Any) -> Vector:
         raise ValueError(f"x0 must have shape ({domain.size},), got {x.shape}")
     if not np.isfinite(x).all():
         raise ValueError("x0 must be finite, but contains NaN or infinity")
-    if has_oracle(domain, "contains") and not domain.contains(x):
-        raise ValueError(f"x0 must lie in the domain, {domain!r}; it does not")
+    if not is_inside(domain, x):
+        x = _projected(x, domain, time_limit)
     if has_oracle(domain, "snap"):
         domain.snap(x)
     support = x.nonzero()[0]
     return SparseVector(support, x[support], x.size) if support.size < x.size / 4 else x
+
+
+def _projected(x0: FloatArray, domain: Any, time_limit: float | None) -> FloatArray:
+    """The nearest point of the domain, or about that where there is no projection, and a warning.
+
+    Without a projection some iterations of the squared distance are made, in units of their size.
+    """
+    if has_oracle(domain, "project"):
+        x = np.array(domain.project(x0.copy()), dtype=np.float64)
+    else:
+        sizes = np.abs([x0, dense(starting_vertex(domain))])
+        size = max(float(sizes.max()), _SMALLEST)
+        nearness = LeastSquares(sp.eye_array(x0.size) / size, x0 / size)
+        nearest = minimize(
+            nearness, domain, method="blended-pairwise", rtol=1e-3, tol=0.0,
+            max_iter=_PROJECTING, time_limit=time_limit,
+        )  # fmt: skip
+        if nearest.status is Status.INTERRUPTED:
+            raise KeyboardInterrupt
+        x = nearest.x.copy()
+    warnings.warn(
+        f"x0 lies outside {domain!r}: the run starts from its projection, {norm(x - x0):.3g} away",
+        stacklevel=5,
+    )
+    return x

@@ -68,7 +68,8 @@ class Objective(Protocol):
     the time of asking.  One with ``errors(position)`` says how far rounding may have put the value,
     and each entry of the gradient, of a position that ``at`` computed; :func:`errors_of` has a rule
     for those that do not.  One with ``product_size``, the multiply-adds of its matrix products,
-    has its threads chosen by it; those of others are their own affair.
+    has its threads chosen by it; those of others are their own affair.  One with ``begin()`` is
+    told of a new run; positions with a true ``estimate`` are samples: they certify nothing.
     """
 
     @property
@@ -111,10 +112,11 @@ def errors_of(objective: Any, position: Position) -> tuple[float, FloatArray]:
     if errors is not None:
         value_error, gradient_error = errors(position)
         return float(value_error), gradient_error
-    return _usual_errors(position)
+    return usual_errors(position)
 
 
-def _usual_errors(position: Position) -> tuple[float, FloatArray]:
+def usual_errors(position: Position) -> tuple[float, FloatArray]:
+    """The rule of :func:`errors_of`, for functions that are known by their answers only."""
     sizes = np.abs(position.gradient)
     value = abs(position.value) + float(sizes @ np.abs(position.x))
     largest = float(sizes.max(initial=0.0))
@@ -463,7 +465,7 @@ class Smooth:
         Where a gradient is small because its terms cancel, its own size says nothing of them: it is
         asked for once more with the entries of x rounded up and down, one after the other.
         """
-        value, gradient = _usual_errors(position)
+        value, gradient = usual_errors(position)
         x = position.x
         signs = np.where(np.arange(x.size) % 2 == 0, 1.0, -1.0)
         moved = self.gradient(x * (1 + 2 * EPSILON * signs))

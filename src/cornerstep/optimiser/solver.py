@@ -246,7 +246,8 @@ class SteppingState:
         position, rounding = self.position, self._rounding
         self._check_gap(gap)
         value, gap = position.value, claimed(gap) + rounding
-        if self._promise[0] - value > SLACK * abs(value):
+        certified = certified and not getattr(position, "estimate", False)
+        if certified and self._promise[0] - value > SLACK * abs(value):
             self._check_promise(position.x)
         if certified and value - gap > self._promise[0]:
             self._promise = value - gap, position.x
@@ -330,7 +331,8 @@ class FrankWolfeSolver(SteppingState):
         if not self._is_finite():
             return Look(self.position.value, math.nan)
         proposal = self._proposed()
-        if proposal.gap < self._renew_below and proposal.certified:
+        estimate = getattr(self.position, "estimate", False)
+        if proposal.gap < self._renew_below and proposal.certified and not estimate:
             self._renew_below = _RENEW * proposal.gap
             return self.certify(self.point)
         if self._renew_below == 0:

@@ -1,0 +1,100 @@
+"""The spectraplex: positive semidefinite matrices of a given trace.
+
+References
+----------
+.. [1] E. Hazan. Sparse approximate solutions to semidefinite programs. LATIN 2008.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.linalg
+from scipy.sparse.linalg import eigsh
+
+from cornerstep.core.rounding import gamma, norm
+from cornerstep.core.types import FloatArray
+from cornerstep.domains.balls import WarmStart
+from cornerstep.domains.base import INSIDE, require_positive, require_size
+from cornerstep.domains.simplex import Simplex
+
+_FULL = 100  # up to this side all eigenvalues are quicker than Lanczos ones
+
+
+class Spectraplex:
+    r"""The symmetric matrices :math:`X \succeq 0` with :math:`\operatorname{tr} X = r`, flattened.
+
+    The extreme points are :math:`r u u^\top` of unit vectors u; the oracle finds the least
+    eigenvalue of the symmetric part of the gradient, by Lanczos's method from its last answer.
+
+    Parameters
+    ----------
+    n : int
+        Side of the matrices.
+    radius : float, default=1
+        The trace.
+    """
+
+    def __init__(self, n: int, radius: float = 1.0) -> None:
+        side = require_size(n)
+        self.shape = (side, side)
+        self.size = side * side
+        self.radius = require_positive(radius, "radius")
+        self.diameter = self.radius * float(np.sqrt(2.0)) if side > 1 else 0.0
+        self.forget()
+
+    def __repr__(self) -> str:
+        return f"Spectraplex({self.shape[0]}, radius={self.radius:g})"
+
+    def forget(self) -> None:
+        """A new run: its answers do not depend on those of others."""
+        self._start = WarmStart(self.shape[0])
+
+    def _symmetric(self, gradient: FloatArray) -> tuple[FloatArray, float]:
+        """The symmetric part over its largest entry, and that: squares must not underflow."""
+        size = float(np.abs(gradient).max()) or 1.0
+        half = gradient.reshape(self.shape) / (2 * size)
+        return half + half.T, size
+
+    def lmo(self, gradient: FloatArray) -> FloatArray:
+        """``radius * u u'`` of an eigenvector u of the least eigenvalue, to full precision."""
+        matrix, _ = self._symmetric(gradient)
+        if len(matrix) <= _FULL or not matrix.any():
+            u = scipy.linalg.eigh(matrix, subset_by_index=(0, 0))[1][:, 0]
+        else:
+            u = eigsh(matrix, k=1, which="SA", tol=0, v0=self._start.vector())[1][:, 0]
+            self._start.last = u
+        return (self.radius / (u @ u) * np.outer(u, u)).ravel()
+
+    def contains(self, x: FloatArray, tol: float = INSIDE) -> bool:
+        """Whether X is symmetric and semidefinite and the trace is right, up to tol * radius."""
+        X, slack = x.reshape(self.shape), tol * self.radius
+        if np.abs(X - X.T).max() > slack or abs(np.trace(X) - self.radius) > slack:
+            return False
+        least = scipy.linalg.eigvalsh(X / self.radius, subset_by_index=(0, 0))[0]
+        return bool(least >= -tol)
+
+    def reach(self, weights: FloatArray, x: FloatArray) -> float:
+        """``<weights, |x|> + radius * |weights|``, as no vertex is longer than radius."""
+        return float(weights @ np.abs(x)) + self.radius * norm(weights)
+
+    def lmo_error(self, gradient: FloatArray, vertex: FloatArray) -> float:
+        """What ``<gradient, vertex>`` is above ``radius`` times a proven bound of all eigenvalues.
+
+        A matrix whose Cholesky factor can be computed has no eigenvalue below its rounding.
+        """
+        matrix, size = self._symmetric(gradient)
+        rounding = gamma(8 * len(matrix)) * norm(matrix.ravel())
+        found = float((vertex / self.radius) @ matrix.ravel())
+        least = found
+        try:
+            np.linalg.cholesky(matrix - (found - 2 * rounding) * np.eye(len(matrix)))
+        except np.linalg.LinAlgError:  # Lanczos has missed it, or the bound is close
+            least = min(found, float(scipy.linalg.eigvalsh(matrix, subset_by_index=(0, 0))[0]))
+        return (found - least + 4 * rounding) * self.radius * size
+
+    def project(self, y: FloatArray) -> FloatArray:
+        """Project the eigenvalues onto the simplex."""
+        matrix, size = self._symmetric(y)
+        values, vectors = scipy.linalg.eigh(matrix)
+        near = Simplex(values.size, self.radius).project(values * size)
+        return ((vectors * near) @ vectors.T).ravel()
