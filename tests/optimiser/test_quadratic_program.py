@@ -151,6 +151,17 @@ def test_the_projection_of_a_matrix_has_the_zeros_of_the_optimum() -> None:
     np.testing.assert_allclose(fitted, left, rtol=0, atol=1e-7)
 
 
+def test_a_diagonal_on_a_box_and_nothing_that_moves() -> None:
+    target = np.array([-1.0, 0.5, 3.0, 0.2])
+    f = Quadratic(sp.diags_array([1.0, 2.0, 3.0, 4.0]), -target * [1.0, 2.0, 3.0, 4.0])
+    box = Box(np.zeros(4), [1.0, 1.0, 2.0, 1.0])
+    result = minimize(f, box, method="interior-point", tol=1e-12)
+    np.testing.assert_allclose(result.x, [0.0, 0.5, 2.0, 0.2], rtol=0, atol=1e-9)
+    point = minimize(f, Box(np.ones(4), 1.0), method="interior-point")
+    assert point.status is Status.SOLVED
+    np.testing.assert_array_equal(point.x, 1.0)
+
+
 def test_a_path_ends_with_the_time_and_the_point_is_certified() -> None:
     f = ill_conditioned(400, 2000, seed=1)
     result = minimize(f, Box(np.zeros(2000), 1.0), tol=0.0, rtol=1e-9, time_limit=0.0)

@@ -127,6 +127,8 @@ class Permutahedron:
         The vector that is permuted, w.
     """
 
+    cheap_faces = False  # in-face pairwise steps exchange two coordinates at a time
+
     def __init__(self, values: Any) -> None:
         self.values = np.sort(as_vector(values, "values"))[::-1].copy()
         self.size = require_size(self.values.size, "the length of values")

@@ -106,7 +106,7 @@ class _Newton:
 
     def _products(self) -> FloatArray | None:
         """``E W^-1 E'`` (its upper triangle), or None if the time is up."""
-        if sp.issparse(self.stacked):
+        if sp.issparse(self.stacked) or not len(self.stacked):
             return dense_array((self.stacked * self.inverse) @ self.stacked.T)
         k, n = self.stacked.shape
         matrix = np.zeros((k, k), order="F")
