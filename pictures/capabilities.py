@@ -8,6 +8,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_breast_cancer, load_digits, make_moons
+from sklearn.preprocessing import StandardScaler
 
 from cornerstep import (
     MulticlassSVC,
@@ -15,6 +16,7 @@ from cornerstep import (
     SoftMarginBoostingClassifier,
     StructuredSVC,
     minimize,
+    select_C,
 )
 from cornerstep.core.vectors import dense
 from cornerstep.domains import Ball, Box, CappedSimplex, ConvexHull, L1Ball, Simplex
@@ -352,4 +354,28 @@ def domains() -> Path:
         return save(figure, "domains")
 
 
-PICTURES = (certificate, multiclass, kernel, structured, boosting, minimise, domains)
+def choice() -> Path:
+    """Validation errors of models at many C, and the bound below them."""
+    X, y = load_breast_cancer(return_X_y=True)
+    X = StandardScaler().fit_transform(X)
+    found = select_C(
+        MulticlassSVC(random_state=0), X[::2], y[::2], X[1::2], y[1::2], (0.001, 10), within=3
+    )
+    grid = np.geomspace(0.001, 10, 4000)
+    with drawing():
+        figure, ax = plt.subplots(figsize=(8.6, 2.8), layout="constrained")
+        ax.fill_between(grid, found.lower_bound(grid), color=BLUE, alpha=0.2, linewidth=0)
+        ax.plot(grid, found.lower_bound(grid), color=BLUE, linewidth=1, label="proven: no fewer")
+        errors = [(model.predict(X[1::2]) != y[1::2]).sum() for model in found.estimators]
+        ax.semilogx(found.Cs, errors, "o", color=ORANGE, markersize=3, label="models")
+        ax.axhline(found.least_errors, color=MUTED, linewidth=1, linestyle="--")
+        ax.plot(found.C, found.errors, "*", color=GREEN, markersize=13, label="the choice")
+        ax.set(
+            title=f"No C makes fewer than {found.least_errors} errors, the best {found.errors}",
+            xlabel="C", ylabel="validation errors", ylim=(0, None),
+        )  # fmt: skip
+        ax.legend(loc="upper left", ncols=3)
+        return save(figure, "choice")
+
+
+PICTURES = (certificate, multiclass, kernel, structured, boosting, minimise, domains, choice)

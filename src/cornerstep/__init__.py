@@ -18,12 +18,14 @@ if TYPE_CHECKING:
     from cornerstep.learning.path import RegularizationPath, regularization_path
     from cornerstep.learning.tables import table_pipeline
     from cornerstep.learning.verification import Verification, certify
+    from cornerstep.multiclass.choice import ChoiceOfC, select_C
     from cornerstep.multiclass.estimator import MulticlassSVC
     from cornerstep.reporting import report
     from cornerstep.structured.estimator import StructuredSVC
 
 __all__ = [
     "Certificate",
+    "ChoiceOfC",
     "ModelFileError",
     "MulticlassSVC",
     "ReducedHullSVC",
@@ -44,6 +46,7 @@ __all__ = [
     "regularization_path",
     "report",
     "save",
+    "select_C",
     "table_pipeline",
     "to_onnx",
 ]
@@ -51,6 +54,7 @@ __all__ = [
 # Each estimator brings scikit-learn and its own compiled kernels along: imported when asked for.
 _LAZY = {
     "Certificate": "learning.certificates",
+    "ChoiceOfC": "multiclass.choice",
     "ModelFileError": "files.model_file",
     "MulticlassSVC": "multiclass.estimator",
     "ReducedHullSVC": "kernel_svm.estimator",
@@ -64,6 +68,7 @@ _LAZY = {
     "read_manifest": "files.model_file",
     "regularization_path": "learning.path",
     "report": "reporting",
+    "select_C": "multiclass.choice",
     "save": "files.model_file",
     "table_pipeline": "learning.tables",
     "to_onnx": "files.onnx",

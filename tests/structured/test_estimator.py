@@ -248,7 +248,7 @@ def test_extragradient_that_began_too_fast_starts_again(geometry, monkeypatch):
     Y = [linear_sum_assignment(-score)[1] for score in scores]
     gaps = []
     for pace in (1.0, 8.0):
-        monkeypatch.setattr("cornerstep.structured.solvers.extragradient._PACE", pace)
+        monkeypatch.setattr("cornerstep.structured.solvers.extragradient._FIRST_PACE", pace)
         clf = StructuredSVC(
             MatchingModel(), lam=0.1, solver="extragradient", geometry=geometry, radius=2.0,
             atol=0.0, max_iter=100,
