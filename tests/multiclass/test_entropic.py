@@ -180,3 +180,17 @@ def test_only_softmax_has_probabilities() -> None:
         Softmax(-1.0)
     assert not hasattr(MulticlassSVC(loss="top-k-entropy", k=2).fit(X, y), "predict_proba")
     assert hasattr(MulticlassSVC(loss=Softmax(0.5)).fit(X, y), "predict_log_proba")
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_head_for_a_network(classes: int) -> None:
+    torch = pytest.importorskip("torch")
+    X, y = load_iris(return_X_y=True)
+    X, y = X[y < classes], y[y < classes]
+    model = MulticlassSVC(loss="softmax").fit(X, y)
+    head = model.to_torch()
+    scores = head(torch.tensor(X, dtype=torch.float32))
+    shares = torch.softmax(scores, dim=1).detach().numpy()
+    np.testing.assert_allclose(shares, model.predict_proba(X), rtol=0, atol=1e-5)
+    with pytest.raises(TypeError, match="to_torch needs kernel='linear'"):
+        MulticlassSVC(kernel="rbf").fit(X, y).to_torch()

@@ -172,6 +172,33 @@ class MulticlassScores:
             scores = as_kind_of(self._scores(self._checked(X)), X)
         return scores[:, 0] if self.classes_.shape[0] == 2 else scores
 
+    def to_torch(self) -> Any:
+        """The machine as the last layer of a network: a ``torch.nn.Linear`` in float32.
+
+        Its outputs are the scores, one per class, also for two classes: their softmax is
+        ``predict_proba`` of ``loss='softmax'`` at a temperature of 1.
+
+        Returns
+        -------
+        torch.nn.Linear
+            Of d inputs and m outputs, on the CPU or where the model was trained.
+        """
+        check_is_fitted(self)
+        if not self._is_linear or hasattr(self, "_feature_map"):
+            raise TypeError("to_torch needs kernel='linear' and no feature_map: there is no W else")
+        import torch
+
+        W, b = (
+            torch.as_tensor(part, dtype=torch.float32) for part in (self.coef_, self.intercept_)
+        )
+        if self.classes_.shape[0] == 2:
+            W, b = torch.cat([-W, W]) / 2, torch.cat([-b, b]) / 2
+        with torch.no_grad():
+            head = torch.nn.Linear(W.shape[1], W.shape[0], device=W.device)
+            head.weight.copy_(W)
+            head.bias.copy_(b)
+        return head
+
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """The class with the largest score.
 

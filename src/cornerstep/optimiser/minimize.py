@@ -161,7 +161,7 @@ def _require_domain(objective: Any, domain: Any) -> None:
         raise TypeError(f"domain must have size and lmo(gradient), got {domain!r}")
     if not callable(getattr(objective, "at", None)):
         raise TypeError(
-            "objective must be one of cornerstep.objectives (Quadratic, LeastSquares, Smooth), "
+            "objective must be one of cornerstep.objectives, such as LeastSquares or Smooth, "
             f"got {objective!r}"
         )
     size = getattr(objective, "size", None)
