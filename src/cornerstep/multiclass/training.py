@@ -180,7 +180,8 @@ def _solver(problem: Any, settings: Settings, name: str, kept: tuple[Any, Any] |
     if name != "block":
         state = None if kept is None else rescaled_state(problem, kept[1], kept[0])
         if name == NAME:
-            return EnvelopeDescent(rows_of(problem), problem, state)
+            weights = None if state is None or kept is None else kept[1].image
+            return EnvelopeDescent(rows_of(problem), problem, state, weights=weights)
         if name == RULE:
             return CorrectiveDescent(problem, state)
         return BatchDescent(problem, name, state)

@@ -142,6 +142,9 @@ class EnvelopeDescent(IncumbentDescent):
         Its loss, number of classes and smoothing, which P and D have too.
     state : DualState, optional
         Where to start.
+    weights : array, optional
+        The image to start at, if not that of the state: where C has changed, the optimum before is
+        nearer than weights that have changed as much.
     settings : EnvelopeSettings, optional
     """
 
@@ -151,7 +154,9 @@ class EnvelopeDescent(IncumbentDescent):
         problem: Problem,
         state: DualState | None = None,
         settings: EnvelopeSettings | None = None,
+        weights: Any = None,
     ) -> None:
+        self._first = weights
         self.settings = settings or EnvelopeSettings()
         loss = problem.loss
         largest = 1.0 if loss.costs is None else max(float(loss.costs.max()), 1e-300)
@@ -167,7 +172,8 @@ class EnvelopeDescent(IncumbentDescent):
 
     def _begin(self, state: DualState) -> None:
         rows = self.rows
-        self.primal = self._point = state
+        first = state.image if self._first is None else self._first
+        self.primal = self._point = state._replace(image=first)
         self.hull, self.best_dual = Hull(rows, self.settings.atoms), -math.inf
         self._reset_hull(state._replace(linear=state.linear - 0.5 * rows.ridge(state.alpha)))
         self._value, self._refinement = math.inf, Refinement(self.settings.refinement)
