@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from cornerstep.files.model_file import ModelFileError, load, read_manifest, save
     from cornerstep.files.onnx import to_onnx
     from cornerstep.kernel_svm.estimator import ReducedHullSVC
+    from cornerstep.kernel_svm.one_class import OneClassHull
     from cornerstep.learning.certificates import Certificate, certificate
     from cornerstep.learning.path import RegularizationPath, regularization_path
     from cornerstep.learning.tables import table_pipeline
@@ -28,6 +29,7 @@ __all__ = [
     "ChoiceOfC",
     "ModelFileError",
     "MulticlassSVC",
+    "OneClassHull",
     "ReducedHullSVC",
     "RegularizationPath",
     "Result",
@@ -57,6 +59,7 @@ _LAZY = {
     "ChoiceOfC": "multiclass.choice",
     "ModelFileError": "files.model_file",
     "MulticlassSVC": "multiclass.estimator",
+    "OneClassHull": "kernel_svm.one_class",
     "ReducedHullSVC": "kernel_svm.estimator",
     "RegularizationPath": "learning.path",
     "SoftMarginBoostingClassifier": "boosting.estimator",

@@ -1,0 +1,109 @@
+"""The certificates of one-class hulls and of regressions, recomputed as those of classifiers are.
+
+The dual point is ``dual_coef_`` itself, so that value and gap follow from it, the data and the
+parameters (:mod:`cornerstep.kernel_svm.verification`); ``offset_`` must be a threshold of its
+gradient.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from cornerstep.core.types import FloatArray
+from cornerstep.kernel_svm.base import single_weights
+from cornerstep.kernel_svm.machines import pose_one_class
+from cornerstep.kernel_svm.pairs import KernelParameters
+from cornerstep.kernel_svm.problem import ReducedHullProblem
+from cornerstep.kernel_svm.verification import (
+    CLOSE,
+    HOW,
+    Proven,
+    check_shift,
+    equal_rows,
+    expect,
+    kernel_of,
+    proven,
+)
+from cornerstep.learning.certificates import Certificate
+from cornerstep.learning.claims import Recomputed
+from cornerstep.learning.verification import require_rows
+
+
+def recompute_one_class(
+    model: Any, X: Any, y: Any, sample_weight: Any, claimed: Certificate, problems: list[str]
+) -> Recomputed:
+    """Value and bound of a ``OneClassHull``; adds what is wrong."""
+    X = _rows(model, X)
+    weights = single_weights(X, sample_weight)
+    kernel = kernel_of(model, X, problems)
+    if not _is_whole(model, X, weights, problems):
+        return Recomputed(*np.full((2, 1), np.nan), np.zeros(1), HOW)
+    shift = float(model.kernel_shift_)
+    check_shift(kernel, X, shift, problems)
+    examples = np.flatnonzero(weights > 0)
+    problem = pose_one_class(X, examples, weights, kernel, float(model.nu), 0, shift=shift)
+    beta = _coefficients(model, weights.size)[examples]
+    found = proven(problem, beta, "", problems)
+    (low, high), *_ = _threshold_ends(problem, beta, found)
+    expect(problems, "offset_", float(model.offset_), low, high)
+    return _answer(found)
+
+
+def _rows(model: Any, X: Any) -> Any:
+    X = sp.csr_array(X) if sp.issparse(X) else np.asarray(X)
+    X = X.astype(np.float64)
+    require_rows(model._shape_fit[0], X.shape[0])
+    return X
+
+
+def _answer(found: Proven) -> Recomputed:
+    """With the rounding of both ways of summing up."""
+    numbers = (found.value, found.bound, 2 * found.look.rounding)
+    return Recomputed(*(np.array([number]) for number in numbers), HOW)
+
+
+def _coefficients(model: Any, n: int) -> FloatArray:
+    out = np.zeros(n)
+    out[model.support_] = model.dual_coef_[0]
+    return out
+
+
+def _is_whole(model: Any, X: Any, weights: FloatArray, problems: list[str]) -> bool:
+    """Whether support and coefficients fit together and are those of the data."""
+    support, coefficients = np.asarray(model.support_), np.asarray(model.dual_coef_)
+    if not (
+        support.ndim == 1
+        and support.dtype.kind in "iu"
+        and (support.size == 0 or (support.min() >= 0 and support.max() < weights.size))
+        and np.unique(support).size == support.size
+        and coefficients.shape == (1, support.size)
+        and np.isfinite(coefficients).all()
+    ):
+        problems.append("support_ and dual_coef_ do not belong together")
+        return False
+    if tuple(model._shape_fit) != tuple(X.shape) or model.n_features_in_ != X.shape[1]:
+        problems.append(
+            f"the model was trained on {model.n_features_in_} features, not {X.shape[1]}"
+        )
+        return False
+    if not (weights[support] > 0).all():
+        problems.append("examples of weight 0 have coefficients")
+    if KernelParameters(*model._kernel_fit).name != "precomputed":
+        if not equal_rows(model.support_vectors_, X[support]):
+            problems.append("support_vectors_ are not the rows of the data that support_ names")
+    elif model.support_vectors_.size:
+        problems.append("support_vectors_ must be empty where the kernel is precomputed")
+    return True
+
+
+def _threshold_ends(
+    problem: ReducedHullProblem, beta: FloatArray, found: Proven
+) -> list[tuple[float, float]]:
+    """For each sum all thresholds that the gradient allows, to its rounding."""
+    errors = problem.errors(beta) + CLOSE * float(np.ptp(found.gradient))
+    lows = problem.threshold_ranges(found.gradient - errors)
+    highs = problem.threshold_ranges(found.gradient + errors)
+    return [(low, high) for (low, _), (_, high) in zip(lows, highs, strict=True)]
