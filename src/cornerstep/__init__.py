@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from cornerstep.files.onnx import to_onnx
     from cornerstep.kernel_svm.estimator import ReducedHullSVC
     from cornerstep.kernel_svm.one_class import OneClassHull
+    from cornerstep.kernel_svm.regression import ReducedHullSVR
     from cornerstep.learning.certificates import Certificate, certificate
     from cornerstep.learning.path import RegularizationPath, regularization_path
     from cornerstep.learning.tables import table_pipeline
@@ -31,6 +32,7 @@ __all__ = [
     "MulticlassSVC",
     "OneClassHull",
     "ReducedHullSVC",
+    "ReducedHullSVR",
     "RegularizationPath",
     "Result",
     "SoftMarginBoostingClassifier",
@@ -61,6 +63,7 @@ _LAZY = {
     "MulticlassSVC": "multiclass.estimator",
     "OneClassHull": "kernel_svm.one_class",
     "ReducedHullSVC": "kernel_svm.estimator",
+    "ReducedHullSVR": "kernel_svm.regression",
     "RegularizationPath": "learning.path",
     "SoftMarginBoostingClassifier": "boosting.estimator",
     "StructuredSVC": "structured.estimator",

@@ -58,6 +58,7 @@ _HOMES = {
     "MulticlassSVC": "multiclass.estimator",
     "OneClassHull": "kernel_svm.one_class",
     "ReducedHullSVC": "kernel_svm.estimator",
+    "ReducedHullSVR": "kernel_svm.regression",
     "SoftMarginBoostingClassifier": "boosting.estimator",
     "StructuredSVC": "structured.estimator",
 }

@@ -55,3 +55,8 @@ _SINGLE = {
 ONE_CLASS = Schema(
     {"nu": Number(0), **_STOPPING}, {**_SINGLE, "offset_": Float()}, derive=derive_sizes
 )
+REGRESSION = Schema(
+    {"C": Number(0), "epsilon": Maybe(Number(0)), "nu": Maybe(Number(0)), **_STOPPING},
+    {**_SINGLE, "intercept_": Array(DOUBLE, 1), "epsilon_": Float(0)},
+    derive=derive_sizes,
+)

@@ -63,3 +63,18 @@ def check_one_class(model: Any) -> None:
 def _check_share(nu: Any) -> None:
     if not (isinstance(nu, Real) and 0 < float(nu) <= 1):
         raise ValueError(f"nu must be a number in (0, 1], got {nu!r}")
+
+
+def check_regression(model: Any) -> None:
+    """Say which parameter of a ``ReducedHullSVR`` is wrong."""
+    if model.epsilon is not None and model.nu is not None:
+        said = f"epsilon={model.epsilon!r}, nu={model.nu!r}"
+        raise ValueError(f"only one of epsilon and nu may be given, got {said}")
+    if not (isinstance(model.C, Real) and 0 < float(model.C) < np.inf):
+        raise ValueError(f"C must be a positive number, got {model.C!r}")
+    width = model.epsilon
+    if width is not None and not (isinstance(width, Real) and 0 <= float(width) < np.inf):
+        raise ValueError(f"epsilon must be a number >= 0 or None, got {width!r}")
+    if model.nu is not None:
+        _check_share(model.nu)
+    check_machine(model)

@@ -249,8 +249,11 @@ class ReducedHullProblem:
                 f"X, or a parameter of the kernel, is too {'small' if is_small else 'large'}: "
                 "kernel values times weights and K leave the range of float64; scale X"
             )
-        if self.C is not None and not float(self.caps.sum()) / self.C < _LARGEST:
+        if float(np.abs(self.linear) @ self.caps) < _LARGEST:
+            return
+        if self.C is not None:
             raise ValueError(f"C must be larger for weights like these, got {self.C!r}")
+        raise ValueError("y is too large: y times C leaves the range of float64; scale y")
 
     def gradient(self, beta: FloatArray) -> FloatArray:
         """``Kb + p``, its sums exact."""

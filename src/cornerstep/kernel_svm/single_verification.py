@@ -14,9 +14,15 @@ import scipy.sparse as sp
 
 from cornerstep.core.types import FloatArray
 from cornerstep.kernel_svm.base import single_weights
-from cornerstep.kernel_svm.machines import pose_one_class
+from cornerstep.kernel_svm.machines import (
+    Regression,
+    pose_one_class,
+    pose_regression,
+    tube_given,
+)
 from cornerstep.kernel_svm.pairs import KernelParameters
 from cornerstep.kernel_svm.problem import ReducedHullProblem
+from cornerstep.kernel_svm.tube import signed
 from cornerstep.kernel_svm.verification import (
     CLOSE,
     HOW,
@@ -29,6 +35,7 @@ from cornerstep.kernel_svm.verification import (
 )
 from cornerstep.learning.certificates import Certificate
 from cornerstep.learning.claims import Recomputed
+from cornerstep.learning.kernel_blocks import centred
 from cornerstep.learning.verification import require_rows
 
 
@@ -107,3 +114,51 @@ def _threshold_ends(
     lows = problem.threshold_ranges(found.gradient - errors)
     highs = problem.threshold_ranges(found.gradient + errors)
     return [(low, high) for (low, _), (_, high) in zip(lows, highs, strict=True)]
+
+
+def recompute_regression(
+    model: Any, X: Any, y: Any, sample_weight: Any, claimed: Certificate, problems: list[str]
+) -> Recomputed:
+    """Value and bound of a ``ReducedHullSVR``; adds what is wrong."""
+    X, y = _rows(model, X), np.asarray(y, dtype=np.float64)
+    if y.shape != (X.shape[0],):
+        raise ValueError(f"X and y must be as many, got {X.shape[0]} and {y.size}")
+    weights = single_weights(X, sample_weight)
+    kernel = kernel_of(model, X, problems)
+    if not _is_whole(model, X, weights, problems):
+        return Recomputed(*np.full((2, 1), np.nan), np.zeros(1), HOW)
+    shift = float(model.kernel_shift_)
+    check_shift(kernel, X, shift, problems)
+    examples = np.flatnonzero(weights > 0)
+    size = tube_given(model.C, model.epsilon, model.nu)
+    posed = pose_regression(X, y, examples, weights, kernel, size, 0, shift=shift)
+    coefficients = _coefficients(model, weights.size)[examples]
+    beta = signed(coefficients, posed.problem)
+    found = proven(posed.problem, beta, "", problems)
+    _check_line(model, X[model.support_], posed, _threshold_ends(posed.problem, beta, found),
+                problems)  # fmt: skip
+    return _answer(found)
+
+
+def _check_line(
+    model: Any, rows: Any, posed: Regression, ends: list[tuple[float, float]], problems: list[str]
+) -> None:
+    """``intercept_`` and ``epsilon_``, from all thresholds that the gradient allows."""
+    moved = away = 0.0
+    if posed.middle is not None:
+        rows, coefficients = centred(rows, posed.middle), model.dual_coef_[0]
+        moved = float(coefficients @ rows @ posed.middle)
+        away = CLOSE * float(abs(coefficients) @ abs(rows) @ abs(posed.middle))
+    away += CLOSE * abs(posed.level)
+    low, high = (posed.level - moved - sum(e[side] for e in ends) / len(ends) for side in (1, 0))
+    expect(problems, "intercept_", float(model.intercept_[0]), low - away, high + away)
+    if model.nu is None:
+        expect(problems, "epsilon_", float(model.epsilon_), posed_width(model))
+    else:
+        least, most = (0.5 * (ends[1][k] - ends[0][1 - k]) for k in (0, 1))
+        expect(problems, "epsilon_", float(model.epsilon_), max(least, 0.0), max(most, 0.0))
+
+
+def posed_width(model: Any) -> float:
+    """The epsilon that a model without nu was asked for."""
+    return float(tube_given(model.C, model.epsilon, None)["epsilon"] or 0.0)
