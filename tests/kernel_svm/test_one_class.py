@@ -1,6 +1,7 @@
 """``OneClassHull``: the reduced hull against the origin."""
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ import cornerstep
 from cornerstep import OneClassHull, certify
 from cornerstep.optimiser.result import Status
 
-PRECISE = {"tol": 1e-9, "random_state": 0}
+PRECISE: dict[str, Any] = {"tol": 1e-9, "random_state": 0}
 
 
 def clouds(n=300, d=3, seed=0, offset=0.0):
@@ -162,7 +163,7 @@ def test_what_cannot_be_solved_is_said():
     X = clouds(50)
     with pytest.raises(ValueError, match="contains the origin"):
         OneClassHull(0.05, kernel="linear").fit(X)
-    with pytest.raises(ValueError, match="(?i)sample.weight"):
+    with pytest.raises(ValueError, match=r"(?i)sample.weight"):
         OneClassHull().fit(X, sample_weight=np.zeros(50))
     with pytest.raises(ValueError, match="square kernel matrix"):
         OneClassHull(kernel="precomputed").fit(X)

@@ -1,5 +1,7 @@
 """``ReducedHullSVR``: regression by epsilon or nu."""
 
+from typing import Any
+
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -14,7 +16,8 @@ from cornerstep.kernel_svm.tube import PairedColumns
 from cornerstep.learning.kernel_blocks import InnerProductKernel
 from cornerstep.optimiser.result import Status
 
-PRECISE = {"tol": 1e-8, "random_state": 0}
+WIDTHS: list[dict[str, Any]] = [{"epsilon": 0.1}, {"nu": 0.3}]
+PRECISE: dict[str, Any] = {"tol": 1e-8, "random_state": 0}
 
 
 def curve(n=200, d=2, seed=0, level=7.0):
@@ -92,7 +95,7 @@ def test_what_lies_in_the_tube_is_no_support():
 
 def test_a_level_of_the_targets_and_an_offset_of_the_rows_are_idle():
     X, y, _ = curve(150)
-    for options in ({"epsilon": 0.1}, {"nu": 0.3}):
+    for options in WIDTHS:
         plain = ReducedHullSVR(kernel="linear", **options, **PRECISE).fit(X, y)
         moved = ReducedHullSVR(kernel="linear", **options, **PRECISE).fit(X + 1e4, y + 1e4)
         assert moved.objective_ == pytest.approx(plain.objective_, rel=1e-6)
@@ -103,7 +106,7 @@ def test_a_level_of_the_targets_and_an_offset_of_the_rows_are_idle():
 def test_repeated_rows_are_weights():
     X, y, _ = curve(100)
     counts = np.random.default_rng(2).integers(0, 4, 100)
-    for options in ({"epsilon": 0.1}, {"nu": 0.3}):
+    for options in WIDTHS:
         once = ReducedHullSVR(gamma=0.5, **options, **PRECISE).fit(X, y, counts)
         often = ReducedHullSVR(gamma=0.5, **options, **PRECISE)
         often.fit(np.repeat(X, counts, axis=0), np.repeat(y, counts))

@@ -47,7 +47,7 @@ def recompute_one_class(
     weights = single_weights(X, sample_weight)
     kernel = kernel_of(model, X, problems)
     if not _is_whole(model, X, weights, problems):
-        return Recomputed(*np.full((2, 1), np.nan), np.zeros(1), HOW)
+        return Recomputed(np.full(1, np.nan), np.full(1, np.nan), np.zeros(1), HOW)
     shift = float(model.kernel_shift_)
     check_shift(kernel, X, shift, problems)
     examples = np.flatnonzero(weights > 0)
@@ -68,8 +68,8 @@ def _rows(model: Any, X: Any) -> Any:
 
 def _answer(found: Proven) -> Recomputed:
     """With the rounding of both ways of summing up."""
-    numbers = (found.value, found.bound, 2 * found.look.rounding)
-    return Recomputed(*(np.array([number]) for number in numbers), HOW)
+    rounding = np.array([2 * found.look.rounding])
+    return Recomputed(np.array([found.value]), np.array([found.bound]), rounding, HOW)
 
 
 def _coefficients(model: Any, n: int) -> FloatArray:
@@ -126,7 +126,7 @@ def recompute_regression(
     weights = single_weights(X, sample_weight)
     kernel = kernel_of(model, X, problems)
     if not _is_whole(model, X, weights, problems):
-        return Recomputed(*np.full((2, 1), np.nan), np.zeros(1), HOW)
+        return Recomputed(np.full(1, np.nan), np.full(1, np.nan), np.zeros(1), HOW)
     shift = float(model.kernel_shift_)
     check_shift(kernel, X, shift, problems)
     examples = np.flatnonzero(weights > 0)

@@ -81,7 +81,7 @@ class PairedColumns(KernelColumns):
         self.n = 2 * single.n
 
     @property
-    def evaluations(self) -> int:  # type: ignore[override]
+    def evaluations(self) -> int:
         """Entries of the kernel matrix computed so far."""
         return self.single.evaluations
 
@@ -116,7 +116,7 @@ class PairedColumns(KernelColumns):
     def _summed(self, examples: IntArray, values: FloatArray) -> tuple[IntArray, FloatArray]:
         """The examples, and the sum of the values of either variable of each."""
         n = self.single.n
-        sums = np.bincount(examples % n, weights=values, minlength=n)
+        sums: FloatArray = np.bincount(examples % n, weights=values, minlength=n).astype(np.float64)
         some = sums.nonzero()[0]
         return some, sums[some]
 
