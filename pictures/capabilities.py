@@ -12,7 +12,9 @@ from sklearn.preprocessing import StandardScaler
 
 from cornerstep import (
     MulticlassSVC,
+    OneClassHull,
     ReducedHullSVC,
+    ReducedHullSVR,
     SoftMarginBoostingClassifier,
     StructuredSVC,
     minimize,
@@ -159,6 +161,36 @@ def kernel() -> Path:
         right.set_title(f"rbf kernel, nu = 0.2: {curved.support_.size} support vectors")
         bare(right)
         return save(figure, "kernel")
+
+
+def one_class() -> Path:
+    """The border of a one-class hull around three clouds; a regression with its tube."""
+    rng = np.random.default_rng(2)
+    X = np.array([[-1.5, 0.0], [1.3, 0.8], [0.9, -1.2]])[np.arange(240) % 3]
+    X = X + 0.4 * rng.standard_normal(X.shape)
+    border = OneClassHull(nu=0.1, gamma=0.8, random_state=0).fit(X)
+    x = np.sort(rng.uniform(0, 7, 150))
+    y = np.sin(x) + 0.25 * rng.standard_normal(150)
+    line = ReducedHullSVR(C=10, nu=0.4, gamma=0.5, random_state=0).fit(x[:, None], y)
+    with drawing():
+        figure, (left, right) = plt.subplots(1, 2, figsize=(8.6, 3.5), layout="constrained")
+        _boundary(left, border, X)
+        for side, colour in ((1, ORANGE), (-1, BLUE)):
+            left.scatter(
+                *X[border.predict(X) == side].T, s=12, color=colour, edgecolor=PAPER, lw=0.5
+            )
+        left.set_title(f"One class, nu = 0.1: {int((border.predict(X) < 0).sum())} of 240 outside")
+        bare(left)
+        across = np.linspace(0, 7, 300)
+        middle = line.predict(across[:, None])
+        right.fill_between(
+            across, middle - line.epsilon_, middle + line.epsilon_, color=GREEN, alpha=0.15, lw=0
+        )
+        right.plot(across, middle, color=GREEN)
+        right.scatter(x, y, s=10, color=INK, edgecolor=PAPER, lw=0.5, zorder=3)
+        right.set_title(f"Regression, nu = 0.4: a tube of +-{line.epsilon_:.2f} is found")
+        bare(right)
+        return save(figure, "one-class")
 
 
 def _reduced_hull(points: Any, K: float) -> Any:
@@ -378,4 +410,6 @@ def choice() -> Path:
         return save(figure, "choice")
 
 
-PICTURES = (certificate, multiclass, kernel, structured, boosting, minimise, domains, choice)
+PICTURES = (
+    certificate, multiclass, kernel, one_class, structured, boosting, minimise, domains, choice,
+)  # fmt: skip

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from cornerstep.files.model_file import ModelFileError, load, read_manifest, save
     from cornerstep.files.onnx import to_onnx
     from cornerstep.kernel_svm.estimator import ReducedHullSVC
+    from cornerstep.kernel_svm.one_class import OneClassHull
+    from cornerstep.kernel_svm.regression import ReducedHullSVR
     from cornerstep.learning.certificates import Certificate, certificate
     from cornerstep.learning.path import RegularizationPath, regularization_path
     from cornerstep.learning.tables import table_pipeline
@@ -28,7 +30,9 @@ __all__ = [
     "ChoiceOfC",
     "ModelFileError",
     "MulticlassSVC",
+    "OneClassHull",
     "ReducedHullSVC",
+    "ReducedHullSVR",
     "RegularizationPath",
     "Result",
     "SoftMarginBoostingClassifier",
@@ -57,7 +61,9 @@ _LAZY = {
     "ChoiceOfC": "multiclass.choice",
     "ModelFileError": "files.model_file",
     "MulticlassSVC": "multiclass.estimator",
+    "OneClassHull": "kernel_svm.one_class",
     "ReducedHullSVC": "kernel_svm.estimator",
+    "ReducedHullSVR": "kernel_svm.regression",
     "RegularizationPath": "learning.path",
     "SoftMarginBoostingClassifier": "boosting.estimator",
     "StructuredSVC": "structured.estimator",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
+from dataclasses import replace
 from functools import partial
 from itertools import combinations
 from typing import Any
@@ -12,38 +12,34 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import _ovr_decision_function
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from cornerstep.core.threads import allowed_threads, n_workers
 from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.kernel_svm import parameters, verification
+from cornerstep.kernel_svm.base import KernelMachine
 from cornerstep.kernel_svm.model_file import SCHEMA
 from cornerstep.kernel_svm.pairs import (
-    KernelParameters,
     kernel_shift,
     one_against_one,
     pairs_of,
     pose,
     sizes_given,
 )
-from cornerstep.kernel_svm.training import Settings, TrainedPair, train_pairs
-from cornerstep.learning.callbacks import Watchable, iteration_callback, watched
+from cornerstep.kernel_svm.training import TrainedPair, train_pairs
+from cornerstep.learning.callbacks import iteration_callback, watched
 from cornerstep.learning.display import MarginsDisplay
-from cornerstep.learning.estimator import CertifiedEstimator, SupportExamples
 from cornerstep.learning.fitting import raise_if_interrupted
-from cornerstep.learning.kernel_blocks import centre, centred
-from cornerstep.learning.kernel_functions import Kernel, gamma_value
+from cornerstep.learning.kernel_blocks import centred
 from cornerstep.learning.specs import Schema
 from cornerstep.learning.targets import classes_and_labels, example_weights
-from cornerstep.optimiser.loop import Callback, Stopping
+from cornerstep.optimiser.loop import Callback
 
 _TOTAL = 1 + 1e-12  # K may exceed the weight of a class by rounding
-_SCORED = 2**22  # kernel values held at a time in prediction
 
 
-class ReducedHullSVC(MarginsDisplay, Watchable, ClassifierMixin, CertifiedEstimator):
+class ReducedHullSVC(MarginsDisplay, ClassifierMixin, KernelMachine):
     r"""A kernel SVM of two classes (several: one against one), by nu, K or C, with a certificate.
 
     .. math:: \min \tfrac12 \|A u - B v\|^2, \quad u, v \in P_K = \{0 \le u \le 1, \sum_i u_i = K\}
@@ -198,12 +194,6 @@ class ReducedHullSVC(MarginsDisplay, Watchable, ClassifierMixin, CertifiedEstima
         self.callback = callback
         self.verbose = verbose
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self.kernel != "precomputed"
-        tags.input_tags.pairwise = self.kernel == "precomputed"
-        return tags
-
     check_parameters = parameters.check_parameters
     recompute = verification.recompute
 
@@ -215,12 +205,6 @@ class ReducedHullSVC(MarginsDisplay, Watchable, ClassifierMixin, CertifiedEstima
         names = [str(label) for label in self.classes_]
         pairs = tuple(f"{a} or {b}" for a, b in combinations(names, 2))
         return pairs if len(pairs) > 1 else ("",)
-
-    def model_size(self) -> tuple[str, int]:
-        return "support vectors", int(self.support_.size)
-
-    def strongest(self) -> SupportExamples:
-        return SupportExamples(np.abs(self.dual_coef_).max(axis=0), self.support_)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ReducedHullSVC:
         """Train on examples X with labels y.
@@ -255,13 +239,8 @@ class ReducedHullSVC(MarginsDisplay, Watchable, ClassifierMixin, CertifiedEstima
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> list[TrainedPair]:
         self.check_parameters()
-        X, y = validate_data(
-            self, X, y, accept_sparse=self._accept_sparse(), dtype=[np.float64, np.float32],
-            order="C",
-        )  # fmt: skip
+        X, y = self._validated(X, y)
         self.classes_, labels = classes_and_labels(y)
-        if self.kernel == "precomputed" and X.shape[0] != X.shape[1]:
-            raise ValueError(f"X must be a square kernel matrix, got shape {X.shape}")
         weights = example_weights(X, labels, self.classes_, sample_weight, self.class_weight)
         self._check_feasible(labels, weights)
         self._kernel_fit = self._kernel_parameters(X)
@@ -270,9 +249,6 @@ class ReducedHullSVC(MarginsDisplay, Watchable, ClassifierMixin, CertifiedEstima
         self._read_off(X, labels, trained)
         self.n_kernel_evaluations_ += entries
         return trained
-
-    def _accept_sparse(self) -> str | bool:
-        return False if self.kernel == "precomputed" else "csr"
 
     def _check_feasible(self, labels: IntArray, weights: FloatArray) -> None:
         """Every class must have weight, and enough of it for nu or K."""
@@ -296,11 +272,6 @@ class ReducedHullSVC(MarginsDisplay, Watchable, ClassifierMixin, CertifiedEstima
                 f"{feasible:.6g}"
             )
 
-    def _kernel_parameters(self, X: Any) -> KernelParameters:
-        plain = callable(self.kernel) or self.kernel in ("linear", "precomputed")
-        gamma = 1.0 if plain else gamma_value(self.gamma, X)
-        return KernelParameters(self.kernel, gamma, self.degree, self.coef0)
-
     def _train(self, X: Any, labels: IntArray, weights: FloatArray) -> list[TrainedPair]:
         """A machine for each pair of classes."""
         from joblib import hash as digest
@@ -308,11 +279,8 @@ class ReducedHullSVC(MarginsDisplay, Watchable, ClassifierMixin, CertifiedEstima
         signature = digest((labels, weights > 0))
         kept = self._state if self.warm_start else None
         starts = kept[1] if kept is not None and kept[0] == signature else None
-        rng = check_random_state(self.random_state)
         size = sizes_given(self.nu, self.K, None if self.C is None else float(self.C))
         threads, limit = allowed_threads(), int(self.cache_size * 1e6)
-        max_iter = sys.maxsize if self.max_iter == -1 else int(self.max_iter)
-        stopping = Stopping(float(self.atol), float(self.tol), max_iter, self.time_limit)
         pairs = pairs_of(self.classes_.size)
         posed = [
             partial(
@@ -330,17 +298,8 @@ class ReducedHullSVC(MarginsDisplay, Watchable, ClassifierMixin, CertifiedEstima
             for classes in pairs
         ]
         settings = [
-            Settings(
-                solver=self.solver,
-                stopping=stopping,
-                rng=np.random.default_rng(rng.randint(np.iinfo(np.int32).max)),
-                callback=iteration_callback(self),
-                verbose=self.verbose,
-                title=f"ReducedHullSVC, {self.solver}",
-                start=None if starts is None else starts[k],
-                cardinality=self.cardinality,
-            )
-            for k in range(len(pairs))
+            replace(one, start=None if starts is None else starts[k], cardinality=self.cardinality)
+            for k, one in enumerate(self._settings(len(pairs)))
         ]
         trained = train_pairs(posed, settings, self._jobs(len(pairs)))
         self._state = (signature, [each.training.beta for each in trained])
@@ -381,26 +340,9 @@ class ReducedHullSVC(MarginsDisplay, Watchable, ClassifierMixin, CertifiedEstima
         self.record([run.proof for run in runs])
 
     def _scores(self, X: Any) -> FloatArray:
-        """One column for each pair of classes, by the kernel that the model was trained with."""
+        """One column for each pair of classes."""
         check_is_fitted(self)
-        kernel = KernelParameters(*self._kernel_fit)
-        X = validate_data(
-            self, X, accept_sparse=False if kernel.name == "precomputed" else "csr",
-            dtype=[np.float64, np.float32], reset=False,
-        )  # fmt: skip
-        if self.support_.size == 0:
-            return np.zeros((X.shape[0], 1)) + self.intercept_
-        if kernel.name == "precomputed":
-            return np.asarray(X[:, self.support_] @ self._machines.T) + self.intercept_
-        if kernel.name == "linear":  # without the offset that all rows share, as in training
-            middle = centre(self.support_vectors_)
-            weights = centred(self.support_vectors_, middle).T @ self._machines.T
-            return np.asarray(centred(X, middle) @ weights) + (self.intercept_ + middle @ weights)
-        step = max(1, _SCORED // self.support_.size)
-        blocks = [X[start : start + step] for start in range(0, X.shape[0], step)]
-        values = Kernel(*kernel)
-        scores = [values(rows, self.support_vectors_) @ self._machines.T for rows in blocks]
-        return np.concatenate(scores) + self.intercept_
+        return self._products(X, self._machines) + self.intercept_
 
     def decision_function(self, X: Any) -> FloatArray:
         """Scores of the second class for two classes, else of each class (votes, ties by scores).

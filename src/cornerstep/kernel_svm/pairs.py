@@ -121,27 +121,44 @@ def pose(
         K = nu * float(caps.sum()) / 2
     if K is not None:
         K = min(float(K), *(float(caps[signs == sign].sum()) for sign in (1, -1)))
-    values, middle = _kernel(X, examples, kernel)
-    if threads is not None and isinstance(values, InnerProductKernel):
-        values.threads = threads
-    if shift and isinstance(values, InnerProductKernel):
-        values = values.shifted(shift)
-    problem = ReducedHullProblem(KernelColumns(values, limit), signs, caps, K=K, C=size["C"])
+    rows, middle = without_offset(X, examples, kernel)
+    columns = columns_of(rows, kernel, limit, threads, shift)
+    problem = ReducedHullProblem(columns, signs, caps, K=K, C=size["C"])
     return Pair(first, second, examples, problem, middle)
 
 
-def _kernel(
+def without_offset(
     X: Any, examples: IntArray, kernel: KernelParameters
-) -> tuple[Kernel, FloatArray | None]:
+) -> tuple[Any, FloatArray | None]:
+    """Rows of the examples, for a linear kernel without an offset that they share, and the offset.
+
+    For machines whose coefficients sum to 0, where it is idle.
+    """
     if kernel.name == "precomputed":
-        return PrecomputedKernel(X).take(examples), None
+        return X[np.ix_(examples, examples)], None
     rows = X[examples]
-    if callable(kernel.name):
-        return CallableKernel(rows, kernel.name), None
-    if kernel.name == "linear":  # the sum of b is 0: a common offset of the rows is idle
-        middle = centre(rows)
-        return InnerProductKernel(centred(rows, middle), "linear"), middle
-    return InnerProductKernel(rows, *kernel), None
+    if kernel.name != "linear":
+        return rows, None
+    middle = centre(rows)
+    return centred(rows, middle), middle
+
+
+def columns_of(
+    rows: Any, kernel: KernelParameters, limit: int, threads: int | None, shift: float
+) -> KernelColumns:
+    """Columns of the kernel matrix of some rows; the other parameters are those of ``pose``."""
+    values: Kernel
+    if kernel.name == "precomputed":
+        values = PrecomputedKernel(rows)
+    elif callable(kernel.name):
+        values = CallableKernel(rows, kernel.name)
+    else:
+        values = InnerProductKernel(rows, *kernel)
+        if threads is not None:
+            values.threads = threads
+        if shift:
+            values = values.shifted(shift)
+    return KernelColumns(values, limit)
 
 
 def one_against_one(machines: FloatArray, labels: IntArray, classes: int) -> FloatArray:

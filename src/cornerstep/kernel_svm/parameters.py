@@ -1,4 +1,4 @@
-"""The parameters of the kernel SVM: each checked, with one line that says what it may be."""
+"""The parameters of kernel machines: each checked, with one line that says what it may be."""
 
 from __future__ import annotations
 
@@ -24,15 +24,7 @@ def check_parameters(model: Any) -> None:
             raise ValueError(f"{name} must be a positive number, got {value!r}")
     if model.nu is not None and model.nu > 1:
         raise ValueError(f"nu must be in (0, 1], got {model.nu!r}")
-    check_stopping(model)
-    if not (isinstance(model.max_iter, Integral) and float(model.max_iter) >= -1):
-        raise ValueError(f"max_iter must be an integer >= 0, or -1, got {model.max_iter!r}")
-    if not (isinstance(model.cache_size, Real) and float(model.cache_size) > 0):
-        raise ValueError(f"cache_size must be a positive number, got {model.cache_size!r}")
-    if not (isinstance(model.degree, Integral) and float(model.degree) >= 0):
-        raise ValueError(f"degree must be an integer >= 0, got {model.degree!r}")
-    if not (isinstance(model.coef0, Real) and np.isfinite(float(model.coef0))):
-        raise ValueError(f"coef0 must be a finite number, got {model.coef0!r}")
+    check_machine(model)
     if model.solver not in SOLVERS:
         raise ValueError(f"solver must be one of {', '.join(SOLVERS)}, got {model.solver!r}")
     s = model.cardinality
@@ -43,7 +35,46 @@ def check_parameters(model: Any) -> None:
             "cardinality needs solver='di-away-schedule' or 'di-pairwise-schedule', "
             f"got {model.solver!r}"
         )
+
+
+def check_machine(model: Any) -> None:
+    """Say which of the parameters that all estimators of the package have is wrong."""
+    check_stopping(model)
+    if not (isinstance(model.max_iter, Integral) and float(model.max_iter) >= -1):
+        raise ValueError(f"max_iter must be an integer >= 0, or -1, got {model.max_iter!r}")
+    if not (isinstance(model.cache_size, Real) and float(model.cache_size) > 0):
+        raise ValueError(f"cache_size must be a positive number, got {model.cache_size!r}")
+    if not (isinstance(model.degree, Integral) and float(model.degree) >= 0):
+        raise ValueError(f"degree must be an integer >= 0, got {model.degree!r}")
+    if not (isinstance(model.coef0, Real) and np.isfinite(float(model.coef0))):
+        raise ValueError(f"coef0 must be a finite number, got {model.coef0!r}")
     if not callable(model.kernel) and model.kernel not in KERNELS:
         raise ValueError(
             f"kernel must be one of {', '.join(KERNELS)} or a function, got {model.kernel!r}"
         )
+
+
+def check_one_class(model: Any) -> None:
+    """Say which parameter of a ``OneClassHull`` is wrong."""
+    _check_share(model.nu)
+    check_machine(model)
+
+
+def _check_share(nu: Any) -> None:
+    if not (isinstance(nu, Real) and 0 < float(nu) <= 1):
+        raise ValueError(f"nu must be a number in (0, 1], got {nu!r}")
+
+
+def check_regression(model: Any) -> None:
+    """Say which parameter of a ``ReducedHullSVR`` is wrong."""
+    if model.epsilon is not None and model.nu is not None:
+        said = f"epsilon={model.epsilon!r}, nu={model.nu!r}"
+        raise ValueError(f"only one of epsilon and nu may be given, got {said}")
+    if not (isinstance(model.C, Real) and 0 < float(model.C) < np.inf):
+        raise ValueError(f"C must be a positive number, got {model.C!r}")
+    width = model.epsilon
+    if width is not None and not (isinstance(width, Real) and 0 <= float(width) < np.inf):
+        raise ValueError(f"epsilon must be a number >= 0 or None, got {width!r}")
+    if model.nu is not None:
+        _check_share(model.nu)
+    check_machine(model)

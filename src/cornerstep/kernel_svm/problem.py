@@ -7,7 +7,9 @@ With ``Q_ij = y_i y_j k(x_i, x_j)`` and caps w (the weights of the examples, 1 b
 - *C-SVM*: ``min 1/2 a'Qa - (1/C) 1'a`` over ``0 <= a <= w, y'a = 0``.
 
 Signed variables ``b_i = y_i a_i`` make both the same: ``min 1/2 b'Kb + <p, b>`` over a box with one
-fixed sum (C-SVM) or one per class (reduced hulls).  At the optimum the gradient ``h = Kb + p``
+fixed sum (C-SVM) or one per class (reduced hulls).  Without negative examples, ``1/2 b'Kb`` is the
+distance of one reduced hull from the origin; with a p of one's own it is a regression
+(:mod:`cornerstep.kernel_svm.tube`).  At the optimum the gradient ``h = Kb + p``
 equals a threshold on every free coordinate: one per sum.
 
 The certificate.  For any numbers t, one per sum, ``f(b) - min f`` is at most
@@ -70,13 +72,15 @@ class ReducedHullProblem:
     columns : KernelColumns
         Of the examples, positives first.
     signs : array of shape (n,)
-        +1, then -1.
+        +1, then -1 (or none: one hull, whose distance from the origin counts).
     caps : array of shape (n,)
         Positive weights of the examples.
     K : float, optional
         The sum of a in each class, at most the sum of its caps.
     C : float, optional
-        The constant of the C-SVM; K or C is given.
+        The constant of the C-SVM.
+    linear : array of shape (n,), optional
+        p, if it is not that of the reduced hulls (0) or of the C-SVM.  Without K the sum of b is 0.
     """
 
     def __init__(
@@ -87,27 +91,34 @@ class ReducedHullProblem:
         *,
         K: float | None = None,
         C: float | None = None,
+        linear: FloatArray | None = None,
     ) -> None:
         self.columns = columns
         self.signs, self.K, self.C = signs, K, C
         self.n = signs.size
         self.n_positive = int((signs > 0).sum())
-        self.classes = (slice(0, self.n_positive), slice(self.n_positive, self.n))
+        halves = slice(0, self.n_positive), slice(self.n_positive, self.n)
+        self.classes = tuple(part for part in halves if part.start < part.stop)
+        self.class_signs = tuple(float(signs[part.start]) for part in self.classes)
         self.weight = float(caps.sum())
         # no coordinate exceeds the sum of its class: larger caps would only coarsen the numbers
         most = min(float(caps[part].sum()) for part in self.classes) if K is None else K
         self.caps = caps = np.minimum(caps, most)
         self.lower = np.where(signs > 0, 0.0, -caps)
         self.upper = np.where(signs > 0, caps, 0.0)
-        self.linear = np.zeros(self.n) if C is None else -signs / C
-        self.domain: Any = BalancedBox(signs, _common(caps)) if C else self._hulls(K or 0.0)
+        if linear is None:
+            linear = np.zeros(self.n) if C is None else -signs / C
+        self.linear = linear
+        #: Whether the value is half a squared distance, which is no less than 0.
+        self.is_distance = not linear.any()
+        self.domain: Any = BalancedBox(signs, _common(caps)) if K is None else self._hulls(K)
         #: Coordinates from ``split`` on have a sum of their own.
-        self.split = self.n if C else self.n_positive
-        self.sums = (slice(0, self.n),) if C else self.classes
-        self.totals = (0.0,) if K is None else (K, -K)
+        self.split = self.n if K is None else self.n_positive
+        self.sums = (slice(0, self.n),) if K is None else self.classes
+        self.totals = (0.0,) if K is None else tuple(sign * K for sign in self.class_signs)
 
     def _hulls(self, K: float) -> Product:
-        parts = self.caps[: self.n_positive], self.caps[self.n_positive :]
+        parts = [self.caps[part] for part in self.classes]
         return Product([CappedSimplex(part.size, K, _common(part)) for part in parts])
 
     def objective(self) -> KernelQuadratic:
@@ -143,7 +154,7 @@ class ReducedHullProblem:
         return np.clip(out, self.lower, self.upper)
 
     def start(self) -> FloatArray:
-        """Signed variables to start from: no column for the C-SVM, about 2K for reduced hulls."""
+        """Signed variables to start from: no column without K, about K in each class with it."""
         return self.signs * dense(self.domain.start())
 
     def vertex(self, gradient: FloatArray, K: float) -> FloatArray:
@@ -166,7 +177,7 @@ class ReducedHullProblem:
         sizes = np.abs(gradient) + np.abs(self.linear)
         rounding += (_PAIRWISE + self.n.bit_length()) * UNIT * 0.5 * float(amounts @ sizes)
         # a distance is no less than 0 (a value below it is of no kernel, and proves nothing)
-        most = abs(value) + rounding if self.C is None else np.inf
+        most = abs(value) + rounding if self.is_distance else np.inf
         gap = 0.0
         for part, total in zip(self.sums, self.totals, strict=True):
             given = beta[part], gradient[part], self.lower[part], self.upper[part], errors[part]
@@ -238,8 +249,11 @@ class ReducedHullProblem:
                 f"X, or a parameter of the kernel, is too {'small' if is_small else 'large'}: "
                 "kernel values times weights and K leave the range of float64; scale X"
             )
-        if self.C is not None and not float(self.caps.sum()) / self.C < _LARGEST:
+        if float(np.abs(self.linear) @ self.caps) < _LARGEST:
+            return
+        if self.C is not None:
             raise ValueError(f"C must be larger for weights like these, got {self.C!r}")
+        raise ValueError("y is too large: y times C leaves the range of float64; scale y")
 
     def gradient(self, beta: FloatArray) -> FloatArray:
         """``Kb + p``, its sums exact."""
@@ -252,9 +266,17 @@ class ReducedHullProblem:
         signs, caps = self.signs[examples], self.caps[examples]
         K = self.K
         if K is not None:
-            K = min(K * share, *(float(caps[signs == sign].sum()) for sign in (1, -1)))
+            K = min(K * share, *(float(caps[signs == sign].sum()) for sign in self.class_signs))
         C = None if self.C is None else self.C / share
-        return ReducedHullProblem(self.columns.take(examples), signs, caps, K=K, C=C)
+        linear = share * self.linear[examples]
+        return type(self)(self.columns.take(examples), signs, caps, K=K, C=C, linear=linear)
+
+    def shuffled(self, rng: np.random.Generator) -> FloatArray:
+        """A number in [0, 1) per coordinate: those below a share are that share of each class."""
+        order = np.empty(self.n)
+        for part in self.classes:
+            order[part] = rng.permutation(order[part].size) / order[part].size
+        return order
 
     def thresholds(self, gradient: FloatArray) -> tuple[float, ...]:
         """The threshold of h for each fixed sum: the values that an optimal b makes h equal to.

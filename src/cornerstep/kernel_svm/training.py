@@ -187,12 +187,18 @@ def require_apart(problem: ReducedHullProblem, training: Training) -> None:
     value, status = training.proof.objective, training.proof.status
     is_zero = value == 0 if status is Status.SOLVED else value <= training.proof.gap
     final = status in (Status.SOLVED, Status.PRECISION_LIMIT, Status.NO_PROGRESS)
-    if problem.C is None and final and is_zero:
+    if not (problem.is_distance and final and is_zero):
+        return
+    if len(problem.classes) == 1:
         raise ValueError(
-            "the reduced convex hulls of the two classes touch, so no hyperplane lies "
-            f"between them at K = {problem.K:g}: take a larger nu or K (they shrink the "
-            "hulls) or another kernel"
+            "the reduced convex hull of the examples contains the origin, so no hyperplane lies "
+            "between them: take a larger nu (it shrinks the hull) or another kernel, such as 'rbf'"
         )
+    raise ValueError(
+        "the reduced convex hulls of the two classes touch, so no hyperplane lies "
+        f"between them at K = {problem.K:g}: take a larger nu or K (they shrink the "
+        "hulls) or another kernel"
+    )
 
 
 def _feasible(problem: ReducedHullProblem, beta: FloatArray) -> FloatArray:

@@ -30,10 +30,12 @@ from cornerstep.learning.claims import Recomputed
 from cornerstep.learning.kernel_blocks import UNIT, centred
 from cornerstep.learning.kernel_functions import gamma_value
 from cornerstep.learning.verification import examples_of, require_rows
+from cornerstep.optimiser.loop import Look
 
+HOW = "the best vertex of the domain, by sorting gradients"
 _BLOCK = 2**21  # entries of a kernel matrix held at a time
 _SHIFTED = 1e-6  # by how much eigenvalues may be, relative
-_CLOSE = 1e-9  # by how much numbers that follow from a few operations may be off, relative
+CLOSE = 1e-9  # by how much numbers that follow from a few operations may be off, relative
 
 
 class _Claims(NamedTuple):
@@ -47,6 +49,15 @@ class _Claims(NamedTuple):
     margin: float
 
 
+class Proven(NamedTuple):
+    """Value and bound at a dual point, the look that a solver would have, and the gradient."""
+
+    value: float
+    bound: float
+    look: Look
+    gradient: FloatArray
+
+
 def recompute(
     clf: Any, X: Any, y: Any, sample_weight: Any, claimed: Certificate, problems: list[str]
 ) -> Recomputed:
@@ -54,8 +65,8 @@ def recompute(
     X, labels, weights = examples_of(clf, X, y, sample_weight, problems)
     require_rows(clf._shape_fit[0], labels.size)
     machines = pairs_of(clf.classes_.size)
-    how = "the best vertex of the domain, by sorting gradients"
-    kernel = _kernel(clf, X, problems)
+    how = HOW
+    kernel = kernel_of(clf, X, problems)
     if not (
         _has_classes(clf, labels, weights, problems)
         and _is_whole(clf, X, labels, problems)
@@ -64,7 +75,7 @@ def recompute(
         nothing = np.full(len(machines), np.nan)
         return Recomputed(nothing, nothing, np.zeros(len(machines)), how)
     shift = float(getattr(clf, "kernel_shift_", 0.0))
-    _check_shift(kernel, X, shift, problems)
+    check_shift(kernel, X, shift, problems)
     size = sizes_given(clf.nu, clf.K, clf.C)
     found = []
     for k, classes in enumerate(machines):
@@ -85,7 +96,7 @@ def recompute(
 _NUMBERS = ("intercept_", "C_", "nu_", "K_", "margin_")
 
 
-def _kernel(clf: Any, X: Any, problems: list[str]) -> KernelParameters:
+def kernel_of(clf: Any, X: Any, problems: list[str]) -> KernelParameters:
     """The kernel that the model was trained with, after comparing it with the parameters."""
     fitted = KernelParameters(*clf._kernel_fit)
     used = {"rbf": ("gamma",), "poly": ("gamma", "degree", "coef0"), "sigmoid": ("gamma", "coef0")}
@@ -94,9 +105,7 @@ def _kernel(clf: Any, X: Any, problems: list[str]) -> KernelParameters:
         said, trained = getattr(clf, name), getattr(fitted, "name" if name == "kernel" else name)
         if name == "gamma":
             said = gamma_value(said, X)
-        same = (
-            np.isclose(said, trained, rtol=_CLOSE, atol=0) if name == "gamma" else said == trained
-        )
+        same = np.isclose(said, trained, rtol=CLOSE, atol=0) if name == "gamma" else said == trained
         if not same:
             problems.append(
                 f"the parameter {name} is {said!r}, the model was trained with {trained!r}"
@@ -104,7 +113,7 @@ def _kernel(clf: Any, X: Any, problems: list[str]) -> KernelParameters:
     return fitted
 
 
-def _check_shift(kernel: KernelParameters, X: Any, shift: float, problems: list[str]) -> None:
+def check_shift(kernel: KernelParameters, X: Any, shift: float, problems: list[str]) -> None:
     """The kernel matrix must be positive semidefinite, after what was added to its diagonal."""
     try:
         with warnings.catch_warnings(action="ignore"):  # what a sigmoid lacks is what is compared
@@ -155,7 +164,7 @@ def _is_whole(clf: Any, X: Any, labels: IntArray, problems: list[str]) -> bool:
     if not np.array_equal(clf.dual_coef_, one_against_one(machines, labels[support], m)):
         problems.append("dual_coef_ is not made of the coefficients of the machines")
     if KernelParameters(*clf._kernel_fit).name != "precomputed":
-        if not _equal(clf.support_vectors_, X[support]):
+        if not equal_rows(clf.support_vectors_, X[support]):
             problems.append("support_vectors_ are not the rows of the data that support_ names")
     elif clf.support_vectors_.size:
         problems.append("support_vectors_ must be empty where the kernel is precomputed")
@@ -168,7 +177,8 @@ def _is_whole(clf: Any, X: Any, labels: IntArray, problems: list[str]) -> bool:
     return not short
 
 
-def _equal(first: Any, second: Any) -> bool:
+def equal_rows(first: Any, second: Any) -> bool:
+    """Whether two sets of rows are the same, and kept in the same way."""
     if first.shape != second.shape or sp.issparse(first) != sp.issparse(second):
         return False
     return (first != second).nnz == 0 if sp.issparse(first) else np.array_equal(first, second)
@@ -183,27 +193,35 @@ def _machine(
         problems.append(f"C_{which} must be a positive number, is {claims.C:g}")
         return np.nan, np.nan, 0.0
     beta = claims.coefficients / claims.C
-    if not _is_feasible(problem, beta):
+    value, bound, look, gradient = proven(problem, beta, which, problems)
+    total = float(np.abs(beta).sum())
+    expect(problems, f"K_{which}", claims.K, total / 2)
+    expect(problems, f"nu_{which}", claims.nu, total / problem.weight)
+    errors = problem.errors(beta)
+    square = float(beta @ (gradient - problem.linear))
+    spread = float(np.abs(beta) @ errors) + CLOSE * abs(square)
+    ends = [claims.C * np.sqrt(max(square + sign * spread, 0.0)) for sign in (1, -1)]
+    low, high = (2.0 / end if end > 0 else np.inf for end in ends)
+    expect(problems, f"margin_{which}", claims.margin, low, high)
+    _check_thresholds(pair, X, claims, beta, gradient, errors, which, problems)
+    # both ways of summing up are off by their rounding
+    return value, bound, 2 * look.rounding
+
+
+def proven(
+    problem: ReducedHullProblem, beta: FloatArray, which: str, problems: list[str]
+) -> Proven:
+    """What the data say of a dual point; adds whether it lies outside its domain."""
+    if not is_feasible(problem, beta):
         problems.append(f"the dual point{which} lies outside its domain")
-    gradient = _product(problem, beta) + problem.linear
+    gradient = product(problem, beta) + problem.linear
     look = problem.look(beta, gradient)
     value = 0.5 * float(beta @ gradient + beta @ problem.linear)
     # of two gaps that hold the larger one: at huge caps training may have found no better
     bound = value - max(_gap(problem, beta, gradient), look.gap - look.rounding)
-    if problem.C is None:  # a distance is no less than 0
+    if problem.is_distance:  # no less than 0
         bound = min(max(bound, 0.0), value)
-    total = float(np.abs(beta).sum())
-    _expect(problems, f"K_{which}", claims.K, total / 2)
-    _expect(problems, f"nu_{which}", claims.nu, total / problem.weight)
-    errors = problem.errors(beta)
-    square = float(beta @ (gradient - problem.linear))
-    spread = float(np.abs(beta) @ errors) + _CLOSE * abs(square)
-    ends = [claims.C * np.sqrt(max(square + sign * spread, 0.0)) for sign in (1, -1)]
-    low, high = (2.0 / end if end > 0 else np.inf for end in ends)
-    _expect(problems, f"margin_{which}", claims.margin, low, high)
-    _check_thresholds(pair, X, claims, beta, gradient, errors, which, problems)
-    # both ways of summing up are off by their rounding
-    return value, bound, 2 * look.rounding
+    return Proven(value, bound, look, gradient)
 
 
 def _gap(problem: ReducedHullProblem, beta: FloatArray, gradient: FloatArray) -> float:
@@ -231,18 +249,18 @@ def _gap(problem: ReducedHullProblem, beta: FloatArray, gradient: FloatArray) ->
     return total
 
 
-def _is_feasible(problem: ReducedHullProblem, beta: FloatArray) -> bool:
+def is_feasible(problem: ReducedHullProblem, beta: FloatArray) -> bool:
     """Whether bounds and sums hold, to the rounding of coefficients divided by C."""
     slack = 8 * UNIT * problem.caps
     sums = [
-        abs(float(beta[part].sum()) - total) <= _CLOSE * float(np.abs(beta[part]).sum())
+        abs(float(beta[part].sum()) - total) <= CLOSE * float(np.abs(beta[part]).sum())
         for part, total in zip(problem.sums, problem.totals, strict=True)
     ]
     inside = (beta >= problem.lower - slack) & (beta <= problem.upper + slack)
     return bool(inside.all() and all(sums))
 
 
-def _product(problem: ReducedHullProblem, beta: FloatArray) -> FloatArray:
+def product(problem: ReducedHullProblem, beta: FloatArray) -> FloatArray:
     """``K b`` by blocks of the kernel matrix."""
     support = np.flatnonzero(beta)
     out = np.zeros(beta.size)
@@ -261,15 +279,15 @@ def _check_thresholds(
     problem = pair.problem
     lows = problem.threshold_ranges(gradient - errors)
     highs = problem.threshold_ranges(gradient + errors)
-    slack = _CLOSE * float(np.ptp(gradient))
+    slack = CLOSE * float(np.ptp(gradient))
     ends = [(a[0] - slack, b[1] + slack) for a, b in zip(lows, highs, strict=True)]
     if problem.C is not None:
-        _expect(problems, f"C_{which}", claims.C, problem.C)
+        expect(problems, f"C_{which}", claims.C, problem.C)
     else:
         widths = _possible_widths(
             (ends[0][0] - ends[1][1], ends[0][1] - ends[1][0]), beta, gradient, errors
         )
-        _expect(problems, f"C_{which}", claims.C, 2.0 / max(widths), 2.0 / min(widths))
+        expect(problems, f"C_{which}", claims.C, 2.0 / max(widths), 2.0 / min(widths))
     moved = 0.0
     if pair.middle is not None:
         used = np.flatnonzero(beta)
@@ -277,7 +295,7 @@ def _check_thresholds(
         coefficients = claims.coefficients[used]
         terms = (coefficients @ rows) * pair.middle
         moved = float(terms.sum())
-        away = _CLOSE * float(np.abs(terms).sum())
+        away = CLOSE * float(np.abs(terms).sum())
         away += (
             (sum(rows.shape) + 4) * UNIT * float(abs(coefficients) @ abs(rows) @ abs(pair.middle))
         )
@@ -285,7 +303,7 @@ def _check_thresholds(
         away = 0.0
     middle = [sum(end[side] for end in ends) / len(ends) for side in (0, 1)]
     low, high = (-claims.C * middle[side] - moved for side in (1, 0))
-    _expect(problems, f"intercept_{which}", claims.intercept, low - away, high + away)
+    expect(problems, f"intercept_{which}", claims.intercept, low - away, high + away)
 
 
 def _possible_widths(
@@ -304,14 +322,14 @@ def _possible_widths(
     return out
 
 
-def _expect(
+def expect(
     problems: list[str], name: str, claimed: float, low: float, high: float | None = None
 ) -> None:
     """Add a problem if a claimed number is not in ``[low, high]``, to rounding."""
     high = low if high is None else high
     if low == claimed or high == claimed:
         return
-    slack = _CLOSE * max(
+    slack = CLOSE * max(
         abs(low) if np.isfinite(low) else 0.0, abs(high) if np.isfinite(high) else 0.0
     )
     if not low - slack <= claimed <= high + slack:

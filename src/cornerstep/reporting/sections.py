@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_classifier, is_outlier_detector
 
 from cornerstep.core.types import FloatArray
 from cornerstep.data.arrays import made_of_numpy, numpy_of
@@ -63,13 +64,16 @@ def section(
     figures = [*_convergence(estimator, proof)]
     if estimator.predicts_structures:
         facts, more = _structured(estimator, X, y, data_name)
-    else:
+    elif is_classifier(estimator):
         facts, more = _classifier(estimator, X, np.asarray(y), data_name)
+    else:
+        facts, more = _scored(estimator, X, y, data_name), []
     figures += more
+    rows = X.shape[0] if is_outlier_detector(estimator) else len(labels_of(X, y))
     figures += _strongest(estimator, names)
     body = (
         _proof(proof)
-        + _facts(estimator, proof, {"data": f"{data_name}, {len(labels_of(X, y)):,} rows", **facts})
+        + _facts(estimator, proof, {"data": f"{data_name}, {rows:,} rows", **facts})
         + f'<div class="grid">{"".join(figures)}</div>'
     )
     if len(proof.names) > 1:
@@ -168,6 +172,18 @@ def _convergence(estimator: Any, proof: Certificate) -> list[str]:
             )
         )
     return parts
+
+
+def _scored(estimator: Any, X: Any, y: Any, data_name: str) -> dict[str, str]:
+    """What a regression is off by, or the share of outliers."""
+    predicted = estimator.predict(X)
+    if is_outlier_detector(estimator):
+        return {f"outliers, {data_name}": f"{100 * float((predicted < 0).mean()):.2f} %"}
+    off = np.abs(predicted - np.asarray(y))
+    return {
+        f"mean absolute error, {data_name}": f"{float(off.mean()):.4g}",
+        f"R², {data_name}": f"{estimator.score(X, y):.4f}",
+    }
 
 
 def _classifier(estimator: Any, X: Any, y: Any, data_name: str) -> tuple[dict[str, str], list[str]]:

@@ -44,9 +44,7 @@ def starting_point(
     if problem.width < settings.slim:
         return np.zeros(problem.n), False
     begun = work_seconds()
-    order = np.empty(problem.n)
-    for part in problem.classes:
-        order[part] = rng.permutation(order[part].size) / order[part].size
+    order = problem.shuffled(rng)
     shares, size = [1.0], problem.n / settings.sample_factor
     while size >= settings.least_sample:
         shares.insert(0, size / problem.n)
@@ -81,6 +79,6 @@ def _lifted(
     K = finer.K
     if K is None:
         growth = float(finer.caps.sum() / level.caps.sum())
-        most = min(float(finer.caps[finer.signs == sign].sum()) for sign in (1, -1))
+        most = min(float(finer.caps[part].sum()) for part in finer.classes)
         K = min(0.5 * growth * float(np.abs(beta).sum()), most)
     return finer.vertex(gradient, K)

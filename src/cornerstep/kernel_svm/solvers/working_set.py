@@ -84,7 +84,8 @@ class WorkingSetDescent:
         self.columns.add_product(support, beta[support], self.gradient)
         self._set_point(beta)
         self.growing = problem.lacks_weight(beta)
-        self._slim_support = settings.slim_support * 2 * problem.width if self.growing else 0.0
+        least = len(problem.classes) * problem.width  # support that the sums need
+        self._slim_support = settings.slim_support * least if self.growing else 0.0
         self._stagnation = Stagnation(settings)
         self._rounds_left = problem.n  # in which hulls may grow: then they are filled up
         self._damping = settings.damping
@@ -169,11 +170,11 @@ class WorkingSetDescent:
     def _grow(self) -> tuple[FloatArray, IntArray]:
         """More weight in each class, on the best of the examples that have none; and these."""
         problem = self.problem
-        most = self._newcomers() // 2
+        most = self._newcomers() // len(problem.classes)
         weights = problem.weights(self.beta)
         newcomers = [
             least_idle(self.beta, self.gradient, part.start, part.stop, sign, most)
-            for part, sign in zip(problem.classes, (1.0, -1.0), strict=True)
+            for part, sign in zip(problem.classes, problem.class_signs, strict=True)
         ]
         self._rounds_left -= 1
         if min(some.size for some in newcomers) == 0 or self._rounds_left < 0:

@@ -1,0 +1,119 @@
+"""What the estimators of the package have in common: a kernel, its columns, and scores by it."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from cornerstep.core.types import FloatArray
+from cornerstep.kernel_svm.pairs import KernelParameters
+from cornerstep.kernel_svm.training import Settings
+from cornerstep.learning.callbacks import Watchable, iteration_callback
+from cornerstep.learning.estimator import CertifiedEstimator, SupportExamples
+from cornerstep.learning.kernel_blocks import centre, centred
+from cornerstep.learning.kernel_functions import Kernel, gamma_value
+from cornerstep.optimiser.loop import Callback, Stopping
+
+_SCORED = 2**22  # kernel values held at a time in prediction
+
+
+class KernelMachine(Watchable, CertifiedEstimator):
+    """An estimator whose scores are sums of kernel values over its support vectors."""
+
+    kernel: Any
+    gamma: str | float
+    degree: int
+    coef0: float
+    max_iter: int
+    time_limit: float | None
+    cache_size: float
+    n_jobs: int | None
+    random_state: Any
+    callback: Callback | None
+    verbose: int
+    solver: str = "auto"
+    _sums_to_zero: ClassVar[bool] = True  # the coefficients: an offset of all rows is idle
+
+    support_: Any
+    support_vectors_: Any
+    dual_coef_: Any
+    _kernel_fit: Any
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self.kernel != "precomputed"
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        return tags
+
+    def model_size(self) -> tuple[str, int]:
+        return "support vectors", int(self.support_.size)
+
+    def strongest(self) -> SupportExamples:
+        return SupportExamples(np.abs(self.dual_coef_).max(axis=0), self.support_)
+
+    def _validated(self, X: Any, *y: Any, **options: Any) -> Any:
+        """X (and y) for training: a square matrix where the kernel is precomputed."""
+        given = validate_data(
+            self, X, *y, accept_sparse=False if self.kernel == "precomputed" else "csr",
+            dtype=[np.float64, np.float32], order="C", **options,
+        )  # fmt: skip
+        rows = given[0] if y else given
+        if self.kernel == "precomputed" and rows.shape[0] != rows.shape[1]:
+            raise ValueError(f"X must be a square kernel matrix, got shape {rows.shape}")
+        return given
+
+    def _kernel_parameters(self, X: Any) -> KernelParameters:
+        plain = callable(self.kernel) or self.kernel in ("linear", "precomputed")
+        gamma = 1.0 if plain else gamma_value(self.gamma, X)
+        return KernelParameters(self.kernel, gamma, self.degree, self.coef0)
+
+    def _settings(self, machines: int) -> list[Settings]:
+        """How to train each machine."""
+        rng = check_random_state(self.random_state)
+        max_iter = sys.maxsize if self.max_iter == -1 else int(self.max_iter)
+        stopping = Stopping(float(self.atol), float(self.tol), max_iter, self.time_limit)
+        return [
+            Settings(
+                solver=self.solver, stopping=stopping,
+                rng=np.random.default_rng(rng.randint(np.iinfo(np.int32).max)),
+                callback=iteration_callback(self), verbose=self.verbose,
+                title=f"{type(self).__name__}, {self.solver}",
+            )
+            for _ in range(machines)
+        ]  # fmt: skip
+
+    def _products(self, X: Any, machines: FloatArray) -> FloatArray:
+        """``sum_i machines_ki k(x_i, x)`` of each row x of X, one column per machine.
+
+        By the kernel that the model was trained with.
+        """
+        check_is_fitted(self)
+        kernel = KernelParameters(*self._kernel_fit)
+        X = validate_data(
+            self, X, accept_sparse=False if kernel.name == "precomputed" else "csr",
+            dtype=[np.float64, np.float32], reset=False,
+        )  # fmt: skip
+        if self.support_.size == 0:
+            return np.zeros((X.shape[0], machines.shape[0]))
+        if kernel.name == "precomputed":
+            return np.asarray(X[:, self.support_] @ machines.T)
+        if kernel.name == "linear":  # without the offset that all rows share, as in training
+            middle = centre(self.support_vectors_) if self._sums_to_zero else np.zeros(X.shape[1])
+            weights = centred(self.support_vectors_, middle).T @ machines.T
+            return np.asarray(centred(X, middle) @ weights) + middle @ weights
+        step = max(1, _SCORED // self.support_.size)
+        blocks = [X[start : start + step] for start in range(0, X.shape[0], step)]
+        values = Kernel(*kernel)
+        return np.concatenate([values(rows, self.support_vectors_) @ machines.T for rows in blocks])
+
+
+def single_weights(X: Any, sample_weight: Any) -> FloatArray:
+    """Weights of the examples of a machine without classes; one of them is positive."""
+    weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    if not weights.any():
+        raise ValueError("sample_weight must be positive for some example, but is 0 for all")
+    return np.asarray(weights)
