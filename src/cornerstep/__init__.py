@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from cornerstep.multiclass.estimator import MulticlassSVC
     from cornerstep.reporting import report
     from cornerstep.structured.estimator import StructuredSVC
+    from cornerstep.structured.tagger import SequenceTagger
 
 __all__ = [
     "Certificate",
@@ -31,6 +32,7 @@ __all__ = [
     "ReducedHullSVC",
     "RegularizationPath",
     "Result",
+    "SequenceTagger",
     "SoftMarginBoostingClassifier",
     "Status",
     "StructuredSVC",
@@ -59,6 +61,7 @@ _LAZY = {
     "MulticlassSVC": "multiclass.estimator",
     "ReducedHullSVC": "kernel_svm.estimator",
     "RegularizationPath": "learning.path",
+    "SequenceTagger": "structured.tagger",
     "SoftMarginBoostingClassifier": "boosting.estimator",
     "StructuredSVC": "structured.estimator",
     "Verification": "learning.verification",

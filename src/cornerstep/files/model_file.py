@@ -55,10 +55,11 @@ OLDEST = 1  # the oldest that is read: every release reads what the one before i
 
 #: Where the library's own estimators are; others are given to :func:`load`.
 _HOMES = {
-    "MulticlassSVC": "multiclass",
-    "ReducedHullSVC": "kernel_svm",
-    "SoftMarginBoostingClassifier": "boosting",
-    "StructuredSVC": "structured",
+    "MulticlassSVC": "multiclass.estimator",
+    "ReducedHullSVC": "kernel_svm.estimator",
+    "SoftMarginBoostingClassifier": "boosting.estimator",
+    "SequenceTagger": "structured.tagger",
+    "StructuredSVC": "structured.estimator",
 }
 
 #: Parameters that only a new fit would need: where they cannot be written they are left out.
@@ -294,7 +295,7 @@ def _class(name: str, given: Any) -> type[CertifiedEstimator]:
             f"it was trained by {name[:60]!r}, which is not the library's: call load(path, "
             "estimator=...) with that class"
         )
-    home = importlib.import_module(f"cornerstep.{_HOMES[name]}.estimator")
+    home = importlib.import_module(f"cornerstep.{_HOMES[name]}")
     kind: type[CertifiedEstimator] = getattr(home, name)
     return kind
 
