@@ -204,9 +204,10 @@ class SequenceTagger(CertifiedEstimator):
     @property
     def feature_names_in_(self) -> list[str]:
         """The names of the columns of ``coef_``, where they have any."""
-        if getattr(self, "vocabulary_", None) is None:
+        known: tokens.Vocabulary | None = getattr(self, "vocabulary_", None)
+        if known is None:
             raise AttributeError("columns have names where tokens are words, without hashing")
-        return self.vocabulary_.names
+        return known.names
 
     @property
     def state_features_(self) -> dict[tuple[str, str], float]:

@@ -33,12 +33,7 @@ def _write(vocabulary: Vocabulary, encode: Any, name: str) -> Any:
 def _read(content: Any, decode: Any) -> Vocabulary:
     text, ends = (decode(part) for part in content)
     whole, bounds = text.tobytes(), [0, *ends.tolist()]
-    return Vocabulary(
-        [
-            whole[a:b].decode("utf-8", "surrogatepass")
-            for a, b in pairwise(bounds)
-        ]
-    )
+    return Vocabulary([whole[a:b].decode("utf-8", "surrogatepass") for a, b in pairwise(bounds)])
 
 
 class _Names(Spec):

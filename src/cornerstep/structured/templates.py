@@ -62,7 +62,8 @@ def template_features(
         Where sentences begin and end.
     templates : sequence of str
     """
-    columns, names = [], []
+    columns: list[_Codes] = []
+    names: list[str] = []
     coded = {name: _numbered(given) for name, given in values.items()}
     for parts in dict.fromkeys(parts for template in templates for parts in expanded(template)):
         tables = [(_moved(coded[name], offset, ptr), coded[name][1]) for name, offset in parts]

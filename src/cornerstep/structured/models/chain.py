@@ -156,11 +156,11 @@ class ChainModel(BaseEstimator, StructuredModel):
     def _stacked(self, X: Sequence[Any]) -> tuple[Any, FloatArray, list[int]]:
         """All nodes in one matrix, their costs, and the lengths of the chains."""
         if isinstance(X, StackedChains):
-            lengths, costs = np.diff(X.ptr), X.weights
+            sizes, given = np.diff(X.ptr), X.weights
             if self.normalize:
-                total = np.repeat(np.add.reduceat(costs, X.ptr[:-1]), lengths)
-                costs = np.divide(costs, total, out=costs.copy(), where=total > 0)
-            return X.nodes, costs, lengths.tolist()
+                sums = np.repeat(np.add.reduceat(given, X.ptr[:-1]), sizes)
+                given = np.divide(given, sums, out=given.copy(), where=sums > 0)
+            return X.nodes, given, sizes.tolist()
         parts, costs, lengths = [], [], []
         for i, x in enumerate(X):
             features, weights = _matrix(x, f"X[{i}]")
@@ -303,12 +303,12 @@ class ChainModel(BaseEstimator, StructuredModel):
         if self.labels_.size**length > _ENUMERABLE:
             return None
         every = map(np.array, itertools.product(self.labels_, repeat=length))
-        return every if self.forbidden_ is None else filter(self._allows, every)
+        return filter(self._allows, every)
 
     def _allows(self, labels: npt.NDArray[Any]) -> bool:
-        codes, table = np.searchsorted(self.labels_, labels), self.forbidden_
-        return not (
-            table[:-2][codes[:-1], codes[1:]].any() or table[-2, codes[0]] or table[-1, codes[-1]]
+        table, codes = self.forbidden_, np.searchsorted(self.labels_, labels)
+        return table is None or not (
+            table[codes[:-1], codes[1:]].any() or table[-2, codes[0]] or table[-1, codes[-1]]
         )
 
 

@@ -75,10 +75,9 @@ def _by_rule(name: str, labels: npt.NDArray[Any]) -> _Table:
                 f"constraints={name!r}, got {label.item()!r}"
             )
     m = labels.size
-    mark = np.array([mark for mark, _, _ in parts])
-    kind = np.array([kind for _, _, kind in parts])
-    continues, goes_on = np.isin(mark, list(continuing)), np.isin(mark, list(unfinished))
-    joined = np.isin(mark, list(_OPEN))[:, None] & continues & (kind[:, None] == kind)
+    own, types = (np.array([part[k] for part in parts]) for k in (0, 2))
+    continues, goes_on = np.isin(own, list(continuing)), np.isin(own, list(unfinished))
+    joined = np.isin(own, list(_OPEN))[:, None] & continues & (types[:, None] == types)
     table = np.empty((m + 2, m), bool)
     table[:m] = (continues | goes_on[:, None]) & ~joined
     table[m], table[m + 1] = continues, goes_on
@@ -89,7 +88,8 @@ def require_possible(table: _Table, lengths: Sequence[int], name: Callable[[int]
     """Complain about a chain that is too long, or too short, for any labeling to be allowed."""
     m = table.shape[1]
     wanted = set(lengths)
-    reached, steps = ~table[m], 1
+    reached: _Table = ~table[m]
+    steps = 1
     while wanted:
         if steps in wanted and not (reached & ~table[m + 1]).any():
             i = next(i for i, length in enumerate(lengths) if length == steps)
@@ -97,7 +97,7 @@ def require_possible(table: _Table, lengths: Sequence[int], name: Callable[[int]
                 f"constraints allow no labeling of length {steps}, which {name(i)} has"
             )
         wanted.discard(steps)
-        after = (~table[:m][reached]).any(axis=0)
+        after: _Table = np.any(~table[:m][reached], axis=0)
         if (after == reached).all():
             wanted -= {length for length in wanted if length > steps + 1}
         reached, steps = after, steps + 1
