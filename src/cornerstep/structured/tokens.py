@@ -75,7 +75,7 @@ def named_features(
     """A row per token of all sentences, and the names of the columns."""
     tokens = _checked_tokens(sentences, kind)
     if kind == STRINGS:
-        return _of_strings(tokens)
+        return _of_strings(tokens, sentences)
     if not templates:
         return _of_dicts(tokens, sentences)
     names = attributes_of(templates)
@@ -137,7 +137,15 @@ def _complain_of_values(sentences: Sequence[Any]) -> None:
                     )
 
 
-def _of_strings(tokens: list[Any]) -> tuple[Any, list[str]]:
+def _of_strings(tokens: list[Any], sentences: Sequence[Any]) -> tuple[Any, list[str]]:
+    if not all(isinstance(name, str) for name in chain.from_iterable(tokens)):
+        for i, sentence in enumerate(sentences):
+            for t, token in enumerate(sentence):
+                for name in token:
+                    if not isinstance(name, str):
+                        raise ValueError(
+                            f"X[{i}] must have lists of strings, got {name!r} at token {t}"
+                        )
     if not any(tokens):
         return sp.csr_array((len(tokens), 0)), []
     counter = CountVectorizer(analyzer=_itself, dtype=np.float64)
