@@ -81,7 +81,7 @@ def test_n_best_and_marginals_are_those_of_enumeration(scale, constrained, trans
     for x, found, marginals in zip(
         X, model.decode_n_best(X, w, 7), model.marginals(X, w), strict=True
     ):
-        every = list(model.labelings(x))
+        every = list(model.labelings(x) or ())
         scores = np.array([model.joint_feature(x, y) @ w for y in every])
         order = np.argsort(-scores)[:7]
         assert [y.tolist() for y, _ in found] == [every[k].tolist() for k in order]

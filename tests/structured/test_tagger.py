@@ -2,6 +2,7 @@
 
 import copy
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -101,10 +102,10 @@ def test_ways_to_give_the_same_features_give_the_same_model():
         np.array([[name in token for name in names] for token in s], float).reshape(-1, len(names))
         for s in dicts
     ]
-    options = {"lam": 0.05, "random_state": 0}
-    fitted = [SequenceTagger(**options).fit(data, Y) for data in (dicts, strings, dense)]
-    fitted.append(SequenceTagger(**options).fit([sp.csr_matrix(s) for s in dense], Y))
-    fitted.append(SequenceTagger(hashing=2**12, **options).fit(strings, Y))
+    sparse = [sp.csr_matrix(s) for s in dense]
+    ways: tuple[Any, ...] = (dicts, strings, dense, sparse)
+    fitted = [SequenceTagger(lam=0.05, random_state=0).fit(data, Y) for data in ways]
+    fitted.append(SequenceTagger(hashing=2**12, lam=0.05, random_state=0).fit(strings, Y))
     for one in fitted[1:]:
         assert one.objective_ == pytest.approx(fitted[0].objective_, abs=1e-9)
     assert fitted[2].predict(dense) == fitted[4].predict(strings) == fitted[0].predict(dicts)

@@ -79,7 +79,7 @@ class SequenceTagger(CertifiedEstimator):
     max_iter : int, default=1000
         Passes over the data.
     time_limit : float, optional
-        Seconds, for each fit of a path.
+        Seconds; the path for lambda may take half of them.
     n_jobs : int, optional
         Workers, see :class:`~cornerstep.StructuredSVC`.
     random_state : int, RandomState or None
