@@ -2,9 +2,9 @@
 Tagging: names in sentences
 ===========================
 
-From words to BIO tags with a chain model. What to take from it: how feature dicts become matrices,
-one per sentence, that neighbouring tags are decided together, and how to count whole names rather
-than tags.
+From words to BIO tags with a chain model. What to take from it: how to give sentences and their
+neighbours' features, that neighbouring tags are decided together and obey rules, and how to count
+whole names rather than tags.
 """
 
 # %%
@@ -14,8 +14,8 @@ than tags.
 import numpy as np
 from sklearn.feature_extraction import DictVectorizer
 
-from cornerstep import MulticlassSVC, StructuredSVC, certificate
-from cornerstep.structured import ChainModel
+from cornerstep import MulticlassSVC, SequenceTagger, certificate
+from cornerstep.structured import entity_scores
 
 rng = np.random.default_rng(0)
 FIRST = "Anna Boris Carla Jordan Paris Sydney Victoria Dylan".split()
@@ -45,65 +45,53 @@ def sentence():
     return words, tags
 
 
-def features(words, i):
-    """What is known of a word: itself, its form, and the word before it."""
-    before = words[i - 1] if i else "^"
-    return {"word": words[i], "capital": words[i][0].isupper(), "before": before}
-
-
-sentences, tags = zip(*(sentence() for _ in range(400)), strict=True)
-vectorizer = DictVectorizer().fit([features(s, i) for s in sentences[:200] for i in range(len(s))])
-X = [vectorizer.transform([features(s, i) for i in range(len(s))]) for s in sentences]
+sentences, tags = map(list, zip(*(sentence() for _ in range(400)), strict=True))
+X = [[{"word": word, "capital": word[0].isupper()} for word in words] for words in sentences]
 X_train, y_train, X_test, y_test = X[:200], tags[:200], X[200:], tags[200:]
 
 # %%
-# The chain model, and for comparison each word by itself with the same features. The chain helps
-# because these are few: with the word after as a feature too, both have an F1 of 0.987.
+# What is known of a word: itself and the word before it, by a template, and its form. Constraints
+# forbid what BIO tags cannot mean, an I-LOC after O for one. For comparison each word by itself,
+# with the same features.
 
-chain = StructuredSVC(ChainModel(), C=10.0, random_state=0).fit(X_train, y_train)
-alone = MulticlassSVC(C=10.0, random_state=0)
-alone.fit(vectorizer.transform([features(s, i) for s in sentences[:200] for i in range(len(s))]),
-          np.concatenate(y_train))  # fmt: skip
+chain = SequenceTagger(["word[-1..0]"], constraints="BIO", random_state=0).fit(X_train, y_train)
 print(certificate(chain).sentence)
 
 
-def names_of(labels):
-    """(start, end, kind) of every name in a row of tags."""
-    found, start = set(), None
-    for i, tag in enumerate([*labels, "O"]):
-        if start is not None and tag != f"I-{labels[start][2:]}":
-            found.add((start, i, labels[start][2:]))
-            start = None
-        if tag.startswith("B-"):
-            start = i
-    return found
+def alone_with(words, i):
+    """The same features for a classifier of single words."""
+    before = words[i - 1]["word"] if i else "^"
+    return {**words[i], "before": before}
 
 
-def f1(answers):
-    right = sum(len(names_of(a) & names_of(t)) for a, t in zip(answers, y_test, strict=True))
-    total = sum(len(names_of(a)) + len(names_of(t)) for a, t in zip(answers, y_test, strict=True))
-    return 2 * right / total
-
-
-answers = [list(map(str, labels)) for labels in chain.predict(X_test)]
-by_word = [list(map(str, alone.predict(words))) for words in X_test]
-print(f"F1 of whole names, each word alone  {f1(by_word):.3f}")
-print(f"F1 of whole names, as a chain       {f1(answers):.3f}")
-wrong = next((i for i, t in enumerate(y_test) if by_word[i] != list(t) == answers[i]), 0)
+vectorizer = DictVectorizer()
+rows = vectorizer.fit_transform([alone_with(s, i) for s in X_train for i in range(len(s))])
+alone = MulticlassSVC(C=10.0, random_state=0).fit(rows, np.concatenate(y_train))
+by_word = [
+    alone.predict(vectorizer.transform([alone_with(s, i) for i in range(len(s))])).tolist()
+    for s in X_test
+]
+answers = chain.predict(X_test)
+print(f"F1 of whole names, each word alone  {entity_scores(y_test, by_word).all.f1:.3f}")
+print(f"F1 of whole names, as a chain       {entity_scores(y_test, answers).all.f1:.3f}")
+print(entity_scores(y_test, answers))
+wrong = next((i for i, t in enumerate(y_test) if by_word[i] != t == answers[i]), 0)
 print(*(f"{w}/{t}" for w, t in zip(sentences[200 + wrong], by_word[wrong], strict=True)), "(alone)")
 print(*(f"{w}/{t}" for w, t in zip(sentences[200 + wrong], answers[wrong], strict=True)), "(chain)")
 
 # %%
 # What the chain has learnt of neighbours: a row for the tag before, a column for the tag after.
+# What is forbidden has no weight.
 
 try:
     import matplotlib.pyplot as plt
 except ModuleNotFoundError:
     raise SystemExit("the picture needs matplotlib") from None
 
-transitions = chain.model_.split(chain.coef_)["transitions"]
-labels = list(map(str, chain.known_labels()))
-size = np.abs(transitions).max()
+labels = chain.classes_.tolist()
+weights = chain.transition_features_
+transitions = np.array([[weights.get((a, b), np.nan) for b in labels] for a in labels])
+size = np.nanmax(np.abs(transitions))
 figure, ax = plt.subplots(figsize=(4.4, 3.4))
 image = ax.imshow(transitions, cmap="PuOr", vmin=-size, vmax=size)
 ax.set_xticks(range(len(labels)), labels, rotation=60, ha="right")

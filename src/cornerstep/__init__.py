@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from cornerstep.multiclass.estimator import MulticlassSVC
     from cornerstep.reporting import report
     from cornerstep.structured.estimator import StructuredSVC
+    from cornerstep.structured.tagger import SequenceTagger
 
 __all__ = [
     "Certificate",
@@ -35,6 +36,7 @@ __all__ = [
     "ReducedHullSVR",
     "RegularizationPath",
     "Result",
+    "SequenceTagger",
     "SoftMarginBoostingClassifier",
     "Status",
     "StructuredSVC",
@@ -65,6 +67,7 @@ _LAZY = {
     "ReducedHullSVC": "kernel_svm.estimator",
     "ReducedHullSVR": "kernel_svm.regression",
     "RegularizationPath": "learning.path",
+    "SequenceTagger": "structured.tagger",
     "SoftMarginBoostingClassifier": "boosting.estimator",
     "StructuredSVC": "structured.estimator",
     "Verification": "learning.verification",

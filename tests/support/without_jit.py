@@ -170,6 +170,13 @@ def structured() -> None:
     examples = ChainExamples(model.encode_chains(*chains()), model.size)
     w = 1e3 * np.random.default_rng(0).standard_normal(model.size)
     examples.prox("entropic", [(w, 1.0, 1.0)])  # scores whose exponentials are 0
+    walled = ChainModel(constraints=[(0, 1), (None, 2)], labels=range(3))
+    allowed = [[0, 2], [1, 0, 2]]
+    rows = [np.random.default_rng(k).standard_normal((len(y), 2)) for k, y in enumerate(allowed)]
+    for solver in ("bcfw", "subgradient", "extragradient"):
+        StructuredSVC(walled, max_iter=2, solver=solver).fit(rows, allowed)
+    walled.prepare(rows, allowed)
+    walled.decode_n_best(rows, np.ones(walled.size), 2)
     for name in ("independent", "matching"):
         for geometry in GEOMETRIES:
             fit(name, solver="extragradient", geometry=geometry)

@@ -60,6 +60,7 @@ _HOMES = {
     "ReducedHullSVC": "kernel_svm.estimator",
     "ReducedHullSVR": "kernel_svm.regression",
     "SoftMarginBoostingClassifier": "boosting.estimator",
+    "SequenceTagger": "structured.tagger",
     "StructuredSVC": "structured.estimator",
 }
 

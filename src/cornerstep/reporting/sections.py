@@ -262,7 +262,7 @@ def _confusion(classes: Any, truth: Any, predicted: Any, data_name: str) -> str:
 def _structured(estimator: Any, X: Any, y: Any, data_name: str) -> tuple[dict[str, str], list[str]]:
     model = estimator.model_
     answers = estimator.predict(X)
-    losses = model.loss_batch(X, y, answers)
+    losses = estimator.losses(X, y, answers)
     facts = {
         f"mean loss, {data_name}": f"{float(np.mean(losses)):.4g}",
         f"labelings all right, {data_name}": f"{100 * float(np.mean(losses == 0)):.1f} %",

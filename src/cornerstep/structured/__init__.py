@@ -1,8 +1,16 @@
 """Structured models: what labelings look like, what errors cost, how to find the best one.
 
-A model is four methods (:class:`StructuredModel`); these come ready made.
+A model is four methods (:class:`StructuredModel`); these come ready made.  Beside them: entities in
+rows of labels, and how many of them were found.
 """
 
+from cornerstep.structured.entities import (
+    Entity,
+    EntityScore,
+    EntityScores,
+    entities,
+    entity_scores,
+)
 from cornerstep.structured.models.base import StructuredModel
 from cornerstep.structured.models.chain import ChainModel
 from cornerstep.structured.models.checks import check_model
@@ -13,10 +21,15 @@ from cornerstep.structured.models.multilabel import MultilabelModel
 
 __all__ = [
     "ChainModel",
+    "Entity",
+    "EntityScore",
+    "EntityScores",
     "GraphModel",
     "MatchingModel",
     "MulticlassModel",
     "MultilabelModel",
     "StructuredModel",
     "check_model",
+    "entities",
+    "entity_scores",
 ]

@@ -382,6 +382,10 @@ class StructuredSVC(Watchable, CertifiedEstimator):
         _same_count(X, y)
         return self._score(X, y, self.coef_)
 
+    def losses(self, X: Any, y: Any, answers: Any) -> FloatArray:
+        """The loss of each of the answers that :meth:`predict` gave."""
+        return self.model_.loss_batch(X, y, answers)
+
     def _score(self, X: Any, y: Any, w: FloatArray) -> float:
         self.model_.check(X, y)
         losses = self.model_.loss_batch(X, y, self._decoded(X, w))

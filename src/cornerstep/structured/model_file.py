@@ -59,7 +59,7 @@ _MODELS: dict[type[StructuredModel], _Contents] = {
             model.n_features_ + 2 * bool(model.biases)
             + model.labels_.size * bool(model.transitions)
         ),
-        ("labels", "size"),
+        ("labels", "constraints", "size"),
     ),
     MulticlassModel: _Contents(
         {"fit_intercept": Flag(), "intercept_scaling": Number(), "labels_": Labels(2, 32_767),
@@ -89,12 +89,19 @@ _MODELS: dict[type[StructuredModel], _Contents] = {
 
 
 def _write_model(model: StructuredModel, encode: Any, name: str) -> Any:
-    """A model of the library by its contents, one of the user's own by all its attributes."""
+    """A model of the library by its contents, one of the user's own by all its attributes.
+
+    What the class says itself is left out.
+    """
     contents = _MODELS.get(type(model))
     names = vars(model) if contents is None else (*contents.specs, *contents.free)
-    parts = {
-        key: encode(getattr(model, key), f"{name}.{key}") for key in names if hasattr(model, key)
+    defaults = vars(type(model))
+    kept = {
+        key: value
+        for key, value in vars(model).items()
+        if key not in defaults or value is not defaults[key]
     }
+    parts = {key: encode(kept[key], f"{name}.{key}") for key in names if key in kept}
     return [type(model).__name__, parts]
 
 

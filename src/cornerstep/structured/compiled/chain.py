@@ -137,21 +137,24 @@ def decode(
     above the truth's: the structured hinge, if augmented.
     """
     size = int(np.diff(chains.ptr[first : last + 1]).max(initial=0))
-    work = np.empty((size, chains.shape.n_labels)), np.empty(chains.shape.n_labels)
+    m = chains.shape.n_labels
+    work = np.empty((size, m)), np.empty(m), np.empty((m, m))
     decode_all(chains, w, links_in(chains.shape, w), first, last, augment, labels, values, work)
 
 
 @njit_noalloc(nogil=True)
 def decode_all(chains, w, links, first, last, augment, labels, values, work):
-    """:func:`decode` with ``work`` to overwrite: a row for each node of a chain, and one more."""
+    """:func:`decode` with ``work`` to overwrite: a row per node of a chain, one more, and links."""
     ptr, truth, has_links = chains.ptr, chains.truth, chains.shape.transitions
-    theta, column = work
+    theta, column, closed = work
     for i in range(first, last):
         length = node_scores(chains, w, 1.0, i, theta)
         base = score(theta, length, links, has_links, truth, ptr[i])
         if augment:
             add_costs(theta, chains, i, 1.0)
-        best = viterbi(theta, length, links, has_links, column, labels, ptr[i])
+        wall_off(chains, theta, length, links, closed)
+        between = closed if chains.walls.shape[0] else links
+        best = viterbi(theta, length, between, has_links, column, labels, ptr[i])
         values[i] = best - base
 
 
@@ -172,6 +175,24 @@ def add_costs(theta, chains, i, scale):
         for a in range(theta.shape[1]):
             theta[t, a] += cost
         theta[t, chains.truth[first + t]] -= cost
+
+
+@njit_noalloc_inner()
+def wall_off(chains, theta, length, links, closed):
+    """Put -inf where constraints forbid first and last labels; then, ``closed = links + walls``.
+
+    A function without counts of references may not return an array to one with them: the caller
+    takes ``closed`` for the links where ``chains.walls`` has rows.
+    """
+    walls, n_labels = chains.walls, theta.shape[1]
+    if walls.shape[0] == 0:
+        return
+    for b in range(n_labels):
+        theta[0, b] += walls[n_labels, b]
+        theta[length - 1, b] += walls[n_labels + 1, b]
+    for a in range(n_labels):
+        for b in range(n_labels):
+            closed[a, b] = links[a, b] + walls[a, b]
 
 
 @njit_noalloc_inner()
@@ -259,9 +280,10 @@ def subgradient_sweep(order, chains, size, lam, total, late, numbers):
         i = order[position]
         t = numbers[0]
         scale = 1.0 / (lam * t) if t > 0 else 0.0
-        links = links_of(chains, total, scale)
         length = node_scores(chains, total, scale, i, theta)
         add_costs(theta, chains, i, 1.0)
+        links = links_of(chains, total, scale)
+        wall_off(chains, theta, length, links, links)
         viterbi(theta, length, links, has_links, column, found, 0)
         c = chains.weights[i] * (chains.ptr.shape[0] - 1) / chains.total
         numbers[0] += 1.0
@@ -280,6 +302,9 @@ def sum_product(chains, size, w, scale, temperature, first, last, marginals, pai
     ptr, truth, costs = chains.ptr, chains.truth, chains.costs
     n_labels, has_links = chains.shape.n_labels, chains.shape.transitions
     links = links_of(chains, w, scale)
+    for a in range(min(n_labels, chains.walls.shape[0])):
+        for b in range(n_labels):
+            links[a, b] += chains.walls[a, b]
     theta, alpha = np.empty((size, n_labels)), np.empty((size, n_labels))
     beta, weights = np.empty((size, n_labels)), np.empty((size, n_labels))
     factors = np.exp(links - links.max())
@@ -287,6 +312,9 @@ def sum_product(chains, size, w, scale, temperature, first, last, marginals, pai
         length = node_scores(chains, w, scale, i, theta)
         here, cost = truth[ptr[i] : ptr[i + 1]], costs[ptr[i] : ptr[i + 1]]
         add_costs(theta, chains, i, temperature)
+        if chains.walls.shape[0]:
+            theta[0] += chains.walls[n_labels]
+            theta[length - 1] += chains.walls[n_labels + 1]
         out = marginals[ptr[i] : ptr[i + 1]]
         if has_links:
             if not scaled_forward_backward(
@@ -382,8 +410,8 @@ def forward_backward(theta, length, links, alpha, beta, marginals, pairs):
                 top = max(top, column[a])
             total = 0.0
             for a in range(n_labels):
-                total += np.exp(column[a] - top)
-            alpha[t, b] = theta[t, b] + top + np.log(total)
+                total += np.exp(column[a] - top) if top > -np.inf else 0.0
+            alpha[t, b] = theta[t, b] + top + np.log(total) if total > 0.0 else -np.inf
     beta[length - 1] = 0.0
     for t in range(length - 2, -1, -1):
         for a in range(n_labels):
@@ -393,8 +421,8 @@ def forward_backward(theta, length, links, alpha, beta, marginals, pairs):
                 top = max(top, column[b])
             total = 0.0
             for b in range(n_labels):
-                total += np.exp(column[b] - top)
-            beta[t, a] = top + np.log(total)
+                total += np.exp(column[b] - top) if top > -np.inf else 0.0
+            beta[t, a] = top + np.log(total) if total > 0.0 else -np.inf
     for t in range(length):
         top = -np.inf
         for a in range(n_labels):

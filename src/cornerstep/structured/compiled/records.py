@@ -27,11 +27,21 @@ class Chains(NamedTuple):
     shape: Shape
     weights: Any  # of the chains in the mean over them
     total: float  # of the weights
+    walls: Any  # what constraints add to scores, 0 or -inf: see `no_walls`
 
     @property
     def n(self) -> int:
         """How many chains."""
         return len(self.ptr) - 1
+
+
+def no_walls(n_labels: int) -> Any:
+    """The walls of chains without constraints: no rows.
+
+    With constraints there are a row of pairs for each label, then one of first and one of last
+    labels; -inf where they are forbidden.
+    """
+    return np.zeros((0, n_labels))
 
 
 class Planes(NamedTuple):
@@ -67,9 +77,11 @@ class Scratch(NamedTuple):
     dots: Any
     found: Any
     slopes: Any
+    links: Any  # T with walls
 
 
 def scratch(size: int, n_labels: int, room: int) -> Scratch:
     """What visits of blocks overwrite: of at most so many nodes, labels and planes."""
     theta, dots = np.empty((size, n_labels)), np.empty(n_labels)
-    return Scratch(theta, dots, np.empty(size, np.int16), np.empty(room))
+    links = np.empty((n_labels, n_labels))
+    return Scratch(theta, dots, np.empty(size, np.int16), np.empty(room), links)

@@ -36,6 +36,7 @@ from cornerstep.structured.compiled.chain import (
     score,
     viterbi,
     walk,
+    wall_off,
 )
 from cornerstep.structured.compiled.chain_planes import norm, place, plane, put
 from cornerstep.structured.solvers.settings import BLOCK
@@ -77,7 +78,7 @@ def visit(i, rule, remembered, keep, chains, lam, state, planes, gaps, work, buf
     of weight 0 give way to new ones once a block has ``keep``.
     """
     ptr, has_links = chains.ptr, chains.shape.transitions
-    theta, dots, found, slopes = work
+    theta, dots, found, slopes, closed = work
     w, links, numbers = state.w, state.links, state.numbers
     length = ptr[i + 1] - ptr[i]
     own = 0.0
@@ -94,7 +95,9 @@ def visit(i, rule, remembered, keep, chains, lam, state, planes, gaps, work, buf
     if not remembered:
         answer, begin = found, _ZERO
         add_costs(theta, chains, i, 1.0)
-        top = viterbi(theta, length, links, has_links, dots, found, _ZERO) - own
+        wall_off(chains, theta, length, links, closed)
+        between = closed if chains.walls.shape[0] else links
+        top = viterbi(theta, length, between, has_links, dots, found, _ZERO) - own
         top *= chains.weights[i] / chains.total
         lost = loss(chains, i, found, _ZERO)
         gaps[i] = top - middle if top > middle else 0.0

@@ -21,8 +21,15 @@ from sklearn.base import BaseEstimator
 
 from cornerstep.core.types import FloatArray
 from cornerstep.core.vectors import SparseVector
-from cornerstep.structured.compiled.records import Chains, Shape
+from cornerstep.structured.compiled.records import Chains, Shape, no_walls
 from cornerstep.structured.models.base import StructuredModel, shortened
+from cornerstep.structured.models.constraints import (
+    check_constraints,
+    forbidden_table,
+    require_allowed,
+    require_possible,
+)
+from cornerstep.structured.models.stacked import StackedChains
 
 _MOST_LABELS = 32_767  # labelings are kept in 16 bits
 _ENUMERABLE = 5_000
@@ -50,10 +57,16 @@ class ChainModel(BaseEstimator, StructuredModel):
         ``c_t = weight_t``.  Weights are 1 where x brings none.
     labels : sequence, optional
         All labels there are; by default those of the training data.
+    constraints : {'BIO', 'BIOES'} or list of pairs, optional
+        What no labeling may have: ``('O', 'I-NP')`` forbids I-NP right after O, ``(None, 'I-NP')``
+        as the first label, ``('B-NP', None)`` as the last one.  The names stand for the rules of
+        such labels.  Training and decoding obey, so that the labelings of the training data must.
 
     Attributes
     ----------
     labels_ : array of shape (m,)
+    forbidden_ : bool array of shape (m + 2, m) or None
+        What the constraints forbid: after each label, as the first and as the last one.
     n_features_ : int
     size : int
         ``m d (+ 2 m) (+ m²)``.
@@ -62,6 +75,7 @@ class ChainModel(BaseEstimator, StructuredModel):
     workers = "threads"
 
     sequences = True
+    constraints: Any = None  # also of models in files that were written before there were any
 
     def __init__(
         self,
@@ -69,11 +83,13 @@ class ChainModel(BaseEstimator, StructuredModel):
         biases: bool = False,
         normalize: bool = True,
         labels: Sequence[Any] | None = None,
+        constraints: Any = None,
     ) -> None:
         self.transitions = transitions
         self.biases = biases
         self.normalize = normalize
         self.labels = labels
+        self.constraints = constraints
 
     def prepare(self, X: Any, Y: Any) -> None:
         given = Y if self.labels is None else [self.labels]
@@ -82,15 +98,69 @@ class ChainModel(BaseEstimator, StructuredModel):
         )
         if self.labels_.size > _MOST_LABELS:
             raise ValueError(f"labels must be at most {_MOST_LABELS}, got {self.labels_.size}")
+        self.complete()
         self.n_features_ = _matrix(X[0], "X[0]")[0].shape[1]
         m, d = self.labels_.size, self.n_features_
         self.size = m * d + 2 * m * bool(self.biases) + m * m * bool(self.transitions)
+
+    def complete(self) -> None:
+        if self.constraints is not None and not self.transitions:
+            check_constraints(self.constraints)
+            raise ValueError(
+                f"constraints need transitions=True, got constraints={self.constraints!r}"
+            )
+        self.forbidden_ = forbidden_table(self.constraints, self.labels_)
 
     def check(self, X: Any, Y: Any = None) -> None:
         self.encode_chains(X, Y)
 
     def encode_chains(self, X: Sequence[Any], Y: Sequence[Any] | None = None) -> Chains:
         """The chains as arrays; labels are numbered, 0 where Y is None."""
+        stacked, costs, lengths = self._stacked(X)
+        ptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        finite = np.isfinite(stacked.data)
+        if not finite.all():
+            entry = np.flatnonzero(~finite)[0]
+            row = np.searchsorted(stacked.indptr, entry, side="right") - 1
+            i = int(np.searchsorted(ptr, row, side="right") - 1)
+            raise ValueError(
+                f"X[{i}] must be finite, got {stacked.data[entry]} in node {row - ptr[i]}"
+            )
+        truth = np.zeros(ptr[-1], np.int64)
+        if Y is not None:
+            truth = self._encode_labels(Y, lengths)
+        m, walls = self.labels_.size, no_walls(self.labels_.size)
+        if self.forbidden_ is not None:
+            require_possible(self.forbidden_, lengths, lambda i: f"X[{i}]")
+            if Y is not None:
+                require_allowed(
+                    self.forbidden_, truth, ptr, self.labels_, lambda i, t: f"Y[{i}] at node {t}"
+                )
+            walls = np.where(self.forbidden_, -np.inf, 0.0)
+        if self.biases:
+            stacked = _with_ends(stacked, ptr)
+        shape = Shape(stacked.shape[1], m, int(bool(self.transitions)))
+        return Chains(
+            ptr,
+            stacked.indptr.astype(np.int64),
+            stacked.indices.astype(np.int32),
+            stacked.data,
+            truth.astype(np.int16),
+            costs,
+            shape,
+            np.ones(len(lengths)),
+            float(len(lengths)),
+            walls,
+        )
+
+    def _stacked(self, X: Sequence[Any]) -> tuple[Any, FloatArray, list[int]]:
+        """All nodes in one matrix, their costs, and the lengths of the chains."""
+        if isinstance(X, StackedChains):
+            sizes, given = np.diff(X.ptr), X.weights
+            if self.normalize:
+                sums = np.repeat(np.add.reduceat(given, X.ptr[:-1]), sizes)
+                given = np.divide(given, sums, out=given.copy(), where=sums > 0)
+            return X.nodes, given, sizes.tolist()
         parts, costs, lengths = [], [], []
         for i, x in enumerate(X):
             features, weights = _matrix(x, f"X[{i}]")
@@ -104,33 +174,7 @@ class ChainModel(BaseEstimator, StructuredModel):
             parts.append(features)
             costs.append(weights / total if total > 0 else weights)
             lengths.append(features.shape[0])
-        ptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        stacked = _stack(parts)
-        finite = np.isfinite(stacked.data)
-        if not finite.all():
-            entry = np.flatnonzero(~finite)[0]
-            row = np.searchsorted(stacked.indptr, entry, side="right") - 1
-            i = int(np.searchsorted(ptr, row, side="right") - 1)
-            raise ValueError(
-                f"X[{i}] must be finite, got {stacked.data[entry]} in node {row - ptr[i]}"
-            )
-        truth = np.zeros(ptr[-1], np.int64)
-        if Y is not None:
-            truth = self._encode_labels(Y, lengths)
-        if self.biases:
-            stacked = _with_ends(stacked, ptr)
-        shape = Shape(stacked.shape[1], self.labels_.size, int(bool(self.transitions)))
-        return Chains(
-            ptr,
-            stacked.indptr.astype(np.int64),
-            stacked.indices.astype(np.int32),
-            stacked.data,
-            truth.astype(np.int16),
-            np.concatenate(costs),
-            shape,
-            np.ones(len(lengths)),
-            float(len(lengths)),
-        )
+        return _stack(parts), np.concatenate(costs), lengths
 
     def _encode_labels(self, Y: Sequence[Any], lengths: Sequence[int]) -> npt.NDArray[np.int64]:
         if len(Y) != len(lengths):
@@ -217,11 +261,55 @@ class ChainModel(BaseEstimator, StructuredModel):
         decode(chains, w, 0, chains.n, augment, labels, np.empty(chains.n))
         return np.split(self.labels_[labels], chains.ptr[1:-1])
 
+    def decode_n_best(
+        self, X: Sequence[Any], w: FloatArray, n: int
+    ) -> list[list[tuple[npt.NDArray[Any], float]]]:
+        """The n labelings of largest score of each chain, with their scores, best first.
+
+        Fewer where a chain has no more.
+        """
+        from cornerstep.structured.compiled.chain import all_scores, links_in
+        from cornerstep.structured.compiled.n_best import n_best
+
+        chains, m = self.encode_chains(X), self.labels_.size
+        theta = np.empty((chains.ptr[-1], m))
+        all_scores(chains, w, theta)
+        links = links_in(chains.shape, w) if self.transitions else np.zeros((m, m))
+        if self.forbidden_ is not None:
+            links = links + chains.walls[:m]
+            theta[chains.ptr[:-1]] += chains.walls[m]
+            theta[chains.ptr[1:] - 1] += chains.walls[m + 1]
+        answers = []
+        for first, last in itertools.pairwise(chains.ptr.tolist()):
+            labels, scores = np.empty((n, last - first), np.int16), np.empty(n)
+            found = n_best(theta[first:last], np.ascontiguousarray(links), n, labels, scores)
+            answers.append(
+                list(zip(self.labels_[labels[:found]], scores[:found].tolist(), strict=True))
+            )
+        return answers
+
+    def marginals(self, X: Sequence[Any], w: FloatArray) -> list[FloatArray]:
+        """How likely each label of each node is where ``p(y) ~ exp(w'phi(x, y))``."""
+        from cornerstep.structured.compiled.chain import sum_product
+
+        chains, m = self.encode_chains(X), self.labels_.size
+        out, size = np.empty((chains.ptr[-1], m)), int(np.diff(chains.ptr).max())
+        pairs = np.empty((chains.n * bool(self.transitions), m, m))
+        sum_product(chains, size, w, 1.0, 0.0, 0, chains.n, out, pairs, np.empty(chains.n))
+        return np.split(out, chains.ptr[1:-1])
+
     def labelings(self, x: Any) -> Iterable[Any] | None:
         length = _matrix(x, "x")[0].shape[0]
         if self.labels_.size**length > _ENUMERABLE:
             return None
-        return map(np.array, itertools.product(self.labels_, repeat=length))
+        every = map(np.array, itertools.product(self.labels_, repeat=length))
+        return filter(self._allows, every)
+
+    def _allows(self, labels: npt.NDArray[Any]) -> bool:
+        table, codes = self.forbidden_, np.searchsorted(self.labels_, labels)
+        return table is None or not (
+            table[codes[:-1], codes[1:]].any() or table[-2, codes[0]] or table[-1, codes[-1]]
+        )
 
 
 def _matrix(x: Any, name: str) -> tuple[Any, FloatArray]:

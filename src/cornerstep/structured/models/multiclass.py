@@ -17,7 +17,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from cornerstep.core.types import FloatArray
 from cornerstep.core.vectors import SparseVector
-from cornerstep.structured.compiled.records import Chains, Shape
+from cornerstep.structured.compiled.records import Chains, Shape, no_walls
 from cornerstep.structured.models.base import StructuredModel
 
 
@@ -84,6 +84,7 @@ class MulticlassModel(BaseEstimator, StructuredModel):
             Shape(rows.shape[1], self.labels_.size, 0),
             np.ones(n),
             float(n),
+            no_walls(self.labels_.size),
         )
 
     def _codes(self, Y: Any, n: int) -> npt.NDArray[np.int16]:

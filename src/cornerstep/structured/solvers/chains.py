@@ -119,7 +119,7 @@ class ChainExamples(Examples):
     def blocks_of(self) -> Any:
         """What a dual point in labelings belongs to."""
         chains = self.chains
-        return "chains", chains.ptr, chains.truth, chains.costs, chains.shape[1:]
+        return "chains", chains.ptr, chains.truth, chains.costs, chains.shape[1:], chains.walls
 
     @property
     def images_of(self) -> Any:
