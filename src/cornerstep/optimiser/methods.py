@@ -37,6 +37,7 @@ from cornerstep.optimiser.agreement import check_step
 from cornerstep.optimiser.loop import Move, Stopping, claimed, run
 from cornerstep.optimiser.objectives import Correctable, Objective, Position
 from cornerstep.optimiser.result import Status
+from cornerstep.optimiser.section_steps import SectionCorrection
 from cornerstep.optimiser.solver import FrankWolfeSolver, Method, Proposal
 from cornerstep.optimiser.steps import StepRule
 
@@ -210,7 +211,9 @@ class FullyCorrective(_WithActiveSet):
 
     Quadratics are minimised exactly (:mod:`cornerstep.optimiser.correction`), over the best of the
     domain's vertices at a time where it lists them (``lmo_many``); other objectives by
-    :class:`Pairwise` steps.  To a gap of ``accuracy`` times the outer one.
+    :class:`Pairwise` steps.  To a gap of ``accuracy`` times the outer one.  On domains of matrices
+    (``section``) any objective is minimised over the row and column spaces of the vertices instead
+    (:mod:`cornerstep.optimiser.section_steps`); there is no active set then.
 
     Parameters
     ----------
@@ -218,7 +221,8 @@ class FullyCorrective(_WithActiveSet):
     max_corrections : int, default=10_000
         Limit on the steps of one inner solve.
     lazy : bool, default=False
-        Whether to go on with vertices seen before, where the domain does not list its vertices.
+        Whether to go on with vertices seen before, where the domain does not list its vertices; it
+        keeps an active set on domains of matrices, too.
     """
 
     name: ClassVar[str] = "fully-corrective"
@@ -239,8 +243,11 @@ class FullyCorrective(_WithActiveSet):
     ) -> None:
         super().begin(objective, domain, start, rng)
         self._rng = rng
+        self._sections: SectionCorrection | None = None
         self._correction, self._most = None, 0
-        if isinstance(objective, Correctable):
+        if has_oracle(domain, "section") and not self.lazy:
+            self._sections = SectionCorrection(objective, domain)
+        elif isinstance(objective, Correctable):
             from cornerstep.optimiser.correction import Correction  # with the compiler
 
             self._correction = Correction(objective)
@@ -249,7 +256,11 @@ class FullyCorrective(_WithActiveSet):
 
     def propose(self, position: Position) -> Proposal:
         self._vertices: list[Vector] = []
-        if self._several:
+        if self._sections is not None:
+            self.oracle_calls += 1
+            self._vertex = self._sections.look(position)
+            gap, certified = position.inner - float(self._vertex @ position.gradient), True
+        elif self._several:
             self.oracle_calls += 1
             known = len(self.active_set)
             count = min(_VERTICES + known, max(self._most - known, 1), self.domain.n_atoms)
@@ -264,12 +275,25 @@ class FullyCorrective(_WithActiveSet):
     def advance(
         self, position: Position, proposal: Proposal, rule: StepRule, iteration: int
     ) -> tuple[Position, Move]:
+        if self._sections is not None:
+            return self._in_section(self._sections, position, proposal, rule, iteration)
         if self._correction is None or len(self.active_set) >= self._most:
             return self._advance_by_steps(position, proposal, rule, iteration)
         landed = self._corrected(position, _EXACT * claimed(proposal.gap))
         if landed is None:
             self._correction.clear()  # the step may change all atoms
             return super().advance(position, proposal, rule, iteration)
+        return landed, Move(1.0, "corrective")
+
+    def _in_section(
+        self, sections: SectionCorrection, position: Position, proposal: Proposal, rule: StepRule,
+        iteration: int,
+    ) -> tuple[Position, Move]:  # fmt: skip
+        landed = sections.minimise(position, claimed(proposal.gap), rule, self.expired)
+        if landed is position:
+            sections.clear()
+            return super().advance(position, proposal, rule, iteration)
+        self.active_set = ActiveSet(landed.x)
         return landed, Move(1.0, "corrective")
 
     def _corrected(self, position: Position, tol: float) -> Position | None:
