@@ -214,7 +214,7 @@ class NuclearNormBall:
     """
 
     symmetric = False
-    _FULL_SVD = 200  # up to this smaller side a full SVD is quicker than a Lanczos one
+    _FULL_SVD = 100  # up to this smaller side a full SVD is quicker than a Lanczos one
 
     def __init__(self, shape: tuple[int, int], radius: float = 1.0) -> None:
         if np.shape(shape) != (2,):

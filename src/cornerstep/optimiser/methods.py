@@ -34,6 +34,7 @@ from cornerstep.domains.atoms import draw_distinct
 from cornerstep.domains.base import has_oracle
 from cornerstep.optimiser.active_set import ActiveSet
 from cornerstep.optimiser.agreement import check_step
+from cornerstep.optimiser.composites import Composite
 from cornerstep.optimiser.loop import Move, Stopping, claimed, run
 from cornerstep.optimiser.objectives import Correctable, Objective, Position
 from cornerstep.optimiser.result import Status
@@ -43,10 +44,10 @@ from cornerstep.optimiser.steps import StepRule
 
 if TYPE_CHECKING:
     from cornerstep.optimiser.correction import Correction
+    from cornerstep.optimiser.newton_correction import NewtonCorrection
 
 _VERTICES = 16  # that a correction may add, beside as many as the active set has
 _MOST_ATOMS, _MOST_NUMBERS = 4000, 1 << 26  # of an exact correction, and of the atoms' images
-_EXACT = 1e-8  # of the gap outside: what a correction leaves of it inside the hull
 _SEEN = 2000  # vertices that a lazy rule remembers
 _DRAWN = 1000  # atoms that a sample has by default, at most
 
@@ -209,7 +210,8 @@ class _Hull:
 class FullyCorrective(_WithActiveSet):
     """After every look, f is minimised anew over the hull of the active set and the new vertices.
 
-    Quadratics are minimised exactly (:mod:`cornerstep.optimiser.correction`), over the best of the
+    Quadratics are minimised exactly (:mod:`cornerstep.optimiser.correction`), sums of losses by
+    Newton steps (:mod:`cornerstep.optimiser.newton_correction`), over the best of the
     domain's vertices at a time where it lists them (``lmo_many``); other objectives by
     :class:`Pairwise` steps.  To a gap of ``accuracy`` times the outer one.  On domains of matrices
     (``section``) any objective is minimised over the row and column spaces of the vertices instead
@@ -226,7 +228,7 @@ class FullyCorrective(_WithActiveSet):
     """
 
     name: ClassVar[str] = "fully-corrective"
-    _correction: Correction | None
+    _correction: Correction | NewtonCorrection | None
     steps: ClassVar[tuple[str, ...] | None] = ("exact",)
 
     def __init__(
@@ -251,7 +253,12 @@ class FullyCorrective(_WithActiveSet):
             from cornerstep.optimiser.correction import Correction  # with the compiler
 
             self._correction = Correction(objective)
-            self._most = min(_MOST_ATOMS, _MOST_NUMBERS // objective.image_size)
+        elif isinstance(objective, Composite):
+            from cornerstep.optimiser.newton_correction import NewtonCorrection
+
+            self._correction = NewtonCorrection(objective)
+        if self._correction is not None:
+            self._most = min(_MOST_ATOMS, _MOST_NUMBERS // self._correction.objective.image_size)
         self._several = self._most > 0 and has_oracle(domain, "lmo_many")
 
     def propose(self, position: Position) -> Proposal:
@@ -279,7 +286,7 @@ class FullyCorrective(_WithActiveSet):
             return self._in_section(self._sections, position, proposal, rule, iteration)
         if self._correction is None or len(self.active_set) >= self._most:
             return self._advance_by_steps(position, proposal, rule, iteration)
-        landed = self._corrected(position, _EXACT * claimed(proposal.gap))
+        landed = self._corrected(position, self._correction.share * claimed(proposal.gap))
         if landed is None:
             self._correction.clear()  # the step may change all atoms
             return super().advance(position, proposal, rule, iteration)
@@ -303,7 +310,7 @@ class FullyCorrective(_WithActiveSet):
         for vertex in self._vertices:
             if float(vertex @ gradient) < position.inner:
                 active.add(vertex)
-        known = self._correction.gram.shape[0]
+        known = self._correction.known
         self._correction.extend(active.atoms[known:])
         before = active.weights.copy()
         scores = active.scores(gradient)
