@@ -102,7 +102,7 @@ def smaller(name, benchmark):
     builds: dict[str, Callable[[], Any]] = {
         "frank_wolfe": partial(frank_wolfe._problem, 20, 2, 1.0),
         "memory": partial(memory._problem, 30),
-        "minimize": partial(minimize._dense, "simplex", 30, 12, True),
+        "minimize": partial(minimize.dense_task, "simplex", 30, 12, True),
         "fw_iteration": partial(fw_iteration.random_problem, 40, D, M, np.float64),
         "mcsvm_table2": partial(fw_iteration.random_problem, 40, D, M),
         "mcsvm_table3": partial(fw_iteration.random_problem, 40, D, M),
@@ -117,9 +117,9 @@ def smaller(name, benchmark):
 @pytest.mark.parametrize(
     "task",
     [
-        *(minimize._dense(kind, 30, 12, True) for kind in ("simplex", "l1", "box")),
-        pytest.param(minimize._nearest(4), marks=pytest.mark.slow),  # imports take seconds
-        minimize._observed(8, rank=1, share=0.5),
+        *(minimize.dense_task(kind, 30, 12, True) for kind in ("simplex", "l1", "box")),
+        pytest.param(minimize.nearest_task(4), marks=pytest.mark.slow),  # imports take seconds
+        minimize.observed_task(8, rank=1, share=0.5),
     ],
     ids=["simplex", "l1", "box", "birkhoff", "nuclear"],
 )

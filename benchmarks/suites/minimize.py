@@ -199,19 +199,22 @@ def _columns(m: int, n: int, factors: bool) -> tuple[Array, np.random.Generator]
     return common + 0.1 * rng.standard_normal((m, n)), rng
 
 
-def _dense(kind: str, m: int, n: int, factors: bool) -> Task:
+def dense_task(kind: str, m: int, n: int, factors: bool) -> Task:
+    """Columns of one kind, a right side from ten of them."""
     A, rng = _columns(m, n, factors)
     few = rng.choice(n, min(n, 10), replace=False)
     b = A[:, few].mean(axis=1) * 2 + rng.standard_normal(m)
     return Task(kind, A, b, {"simplex": 1.0, "l1": 1.5, "box": 0.05}[kind])
 
 
-def _nearest(side: int) -> Task:
+def nearest_task(side: int) -> Task:
+    """The nearest doubly stochastic matrix to a random one."""
     target = 2 * np.random.default_rng(0).random(side * side)
     return Task("birkhoff", sp.eye_array(side * side, format="csc"), target, shape=(side, side))
 
 
-def _observed(side: int, rank: int = 10, share: float = 0.05) -> Task:
+def observed_task(side: int, rank: int = 10, share: float = 0.05) -> Task:
+    """A matrix of low rank of which a share is observed, with noise."""
     rng = np.random.default_rng(0)
     M = rng.standard_normal((side, rank)) @ rng.standard_normal((rank, side)) / rank**0.5
     seen = np.sort(rng.choice(side * side, int(share * side * side), replace=False))
@@ -232,12 +235,12 @@ BENCHMARK = Benchmark(
     title="1/2 |Ax - b|^2 over domains, CPU seconds to a judged relative gap of 1e-6",
     datasets=(
         *(
-            Dataset(f"{kind} {m} x {n}, {word}", partial(_dense, kind, m, n, word == "factors"))
+            Dataset(f"{kind} {m} x {n}, {word}", partial(dense_task, kind, m, n, word == "factors"))
             for kind, m, n in _SIZES
             for word in ("factors", "independent")
         ),
-        Dataset("birkhoff 100 x 100", partial(_nearest, 100)),
-        Dataset("nuclear 500 x 500", partial(_observed, 500)),
+        Dataset("birkhoff 100 x 100", partial(nearest_task, 100)),
+        Dataset("nuclear 500 x 500", partial(observed_task, 500)),
     ),
     solvers=(
         _ours("auto"), _ours("fully-corrective"), _ours("di-pairwise"), _ours("fw"),
