@@ -15,7 +15,7 @@ from benchmarks.core import Answer, Benchmark, Dataset, Settings, Solver
 from benchmarks.fetch import ELSEWHERE, SOURCES, Source, fetch
 from benchmarks.reproduce import ITEMS, reproduce
 from benchmarks.smo import platt, smo
-from benchmarks.suites import frank_wolfe, fw_iteration, memory, table1
+from benchmarks.suites import frank_wolfe, fw_iteration, memory, minimize, table1
 from rich.console import Console
 
 from benchmarks import data, kernel, runner, suites, table
@@ -102,6 +102,7 @@ def smaller(name, benchmark):
     builds: dict[str, Callable[[], Any]] = {
         "frank_wolfe": partial(frank_wolfe._problem, 20, 2, 1.0),
         "memory": partial(memory._problem, 30),
+        "minimize": partial(minimize.dense_task, "simplex", 30, 12, True),
         "fw_iteration": partial(fw_iteration.random_problem, 40, D, M, np.float64),
         "mcsvm_table2": partial(fw_iteration.random_problem, 40, D, M),
         "mcsvm_table3": partial(fw_iteration.random_problem, 40, D, M),
@@ -111,6 +112,30 @@ def smaller(name, benchmark):
         return benchmark
     datasets = tuple(Dataset(dataset.name, builds[name]) for dataset in benchmark.datasets[:1])
     return replace(benchmark, datasets=datasets)
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        *(minimize.dense_task(kind, 30, 12, True) for kind in ("simplex", "l1", "box")),
+        pytest.param(minimize.nearest_task(4), marks=pytest.mark.slow),  # imports take seconds
+        minimize.observed_task(8, rank=1, share=0.5),
+    ],
+    ids=["simplex", "l1", "box", "birkhoff", "nuclear"],
+)
+def test_peers_of_minimize_find_the_same_minimum_and_the_judge_sees_it(task, monkeypatch):
+    monkeypatch.setattr(minimize, "SECONDS", 0.2)
+    found = {}
+    for solver in minimize.BENCHMARK.solvers:
+        if solver.name != "fw" and solver.applies(task) and not solver.missing():
+            found[solver.name] = minimize.judge(task, solver.prepare(task)(None).point)
+    assert len(found) >= 3
+    best = found["auto"]
+    assert best["gap"] <= 1e-6
+    assert best["violation"] <= 1e-9
+    for name, measures in found.items():
+        assert measures["violation"] <= 1e-2, name
+        assert measures["f"] == pytest.approx(best["f"], rel=1e-2), name
 
 
 #: The datasets that a benchmark is tried on, where it has several.
@@ -126,7 +151,7 @@ ONLY = {
 }  # fmt: skip
 SLOW = {
     "import", "cold", "q375", "memory", "boosting_table3", "boosting_worst_case", "cluster",
-    "streaming", "structured_solvers", "table1", "boosting_figures", "frank_wolfe",
+    "streaming", "structured_solvers", "table1", "boosting_figures", "frank_wolfe", "minimize",
 }  # fmt: skip
 
 

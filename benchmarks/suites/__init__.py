@@ -12,6 +12,7 @@ from benchmarks.core import Benchmark, Settings
 
 _MODULES = {
     "frank_wolfe": "frank_wolfe",
+    "minimize": "minimize",
     "q375": "q375",
     "table1": "table1",
     "memory": "memory",

@@ -9,16 +9,21 @@ References
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import numpy as np
 import scipy.linalg
-from scipy.sparse.linalg import svds
+from scipy.sparse.linalg import ArpackNoConvergence, svds
 
 from cornerstep.core.rounding import gamma, norm
 from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.core.vectors import SparseVector
 from cornerstep.domains.base import INSIDE, SNAP, TIGHT, require_positive, require_size, sum_step
+from cornerstep.domains.sections import Section
 from cornerstep.domains.selection import smallest
 from cornerstep.domains.simplex import Simplex
+
+LANCZOS = 30  # restarts of Lanczos's method, about as dear as all singular values
 
 
 class L1Ball:
@@ -208,6 +213,7 @@ class NuclearNormBall:
     radius : float, default=1
     """
 
+    symmetric = False
     _FULL_SVD = 100  # up to this smaller side a full SVD is quicker than a Lanczos one
 
     def __init__(self, shape: tuple[int, int], radius: float = 1.0) -> None:
@@ -229,16 +235,33 @@ class NuclearNormBall:
 
     def lmo(self, gradient: FloatArray) -> FloatArray:
         """``-radius * u v'`` of the leading singular pair, to full precision: the gap needs it."""
+        left, right = self.leading(gradient, 1)
+        return (self.radius * (left @ right)).ravel()
+
+    def leading(self, gradient: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
+        """Columns -u and rows v of the leading singular pairs, the first of them first."""
         size = float(np.abs(gradient).max()) or 1.0  # squares of the entries must not underflow
         matrix = (gradient / size).reshape(self.shape)
-        if min(self.shape) <= self._FULL_SVD or not matrix.any():
-            left, _, right = scipy.linalg.svd(matrix, full_matrices=False)
-            pair = np.outer(left[:, 0], right[0])
-        else:
-            left, _, right = svds(matrix, k=1, tol=0, v0=self._start.vector())
-            self._start.last = left[:, 0] if self.shape[0] < self.shape[1] else right[0]
-            pair = left @ right
-        return (-self.radius * pair).ravel()
+        side = min(self.shape)
+        if side > self._FULL_SVD and 2 * count <= side and matrix.any():
+            with suppress(ArpackNoConvergence):  # of values too close to each other
+                left, values, right = svds(
+                    matrix, k=count, tol=0, v0=self._start.vector(), maxiter=LANCZOS
+                )
+                order = values.argsort()[::-1]
+                left, right = left[:, order], right[order]
+                self._start.last = left[:, 0] if self.shape[0] < self.shape[1] else right[0]
+                return -left, right
+        left, _, right = scipy.linalg.svd(matrix, full_matrices=False)
+        return -left[:, :count], right[:count]
+
+    def small(self, shape: tuple[int, int]) -> NuclearNormBall:
+        """The ball of matrices of another shape."""
+        return NuclearNormBall(shape, self.radius)
+
+    def section(self, x: FloatArray) -> Section:
+        """The points with the row and column space of x."""
+        return Section.containing(self, x)
 
     def contains(self, x: FloatArray, tol: float = INSIDE) -> bool:
         """Whether the singular values sum to at most radius (1 + tol)."""

@@ -81,6 +81,8 @@ class Domain(Protocol):
     - ``facial_constant(s)``: H_s of the theory of decomposition-invariant methods.
     - ``grid``: g if P is ``{0 <= x <= g, Cx = d}`` with all vertices in {0, g}: simplex-like.
     - ``blocks``: list of (slice, domain) of a product.
+    - ``section(x)``: of a set of matrices, the points with the row and column space of x, as a
+      :class:`~cornerstep.domains.sections.Section`.
     - ``constraints``: P by bounds and rows, as :class:`Constraints`.
     - ``cheap_faces``: False if an in-face answer costs far more than a look at x (default True);
       ``method='auto'`` then prefers an active set.

@@ -7,14 +7,17 @@ References
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import numpy as np
 import scipy.linalg
-from scipy.sparse.linalg import eigsh
+from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
 from cornerstep.core.rounding import gamma, norm
 from cornerstep.core.types import FloatArray
-from cornerstep.domains.balls import WarmStart
+from cornerstep.domains.balls import LANCZOS, WarmStart
 from cornerstep.domains.base import INSIDE, require_positive, require_size
+from cornerstep.domains.sections import Section
 from cornerstep.domains.simplex import Simplex
 
 _FULL = 100  # up to this side all eigenvalues are quicker than Lanczos ones
@@ -33,6 +36,8 @@ class Spectraplex:
     radius : float, default=1
         The trace.
     """
+
+    symmetric = True
 
     def __init__(self, n: int, radius: float = 1.0) -> None:
         side = require_size(n)
@@ -57,13 +62,30 @@ class Spectraplex:
 
     def lmo(self, gradient: FloatArray) -> FloatArray:
         """``radius * u u'`` of an eigenvector u of the least eigenvalue, to full precision."""
-        matrix, _ = self._symmetric(gradient)
-        if len(matrix) <= _FULL or not matrix.any():
-            u = scipy.linalg.eigh(matrix, subset_by_index=(0, 0))[1][:, 0]
-        else:
-            u = eigsh(matrix, k=1, which="SA", tol=0, v0=self._start.vector())[1][:, 0]
-            self._start.last = u
+        u = self.leading(gradient, 1)[0][:, 0]
         return (self.radius / (u @ u) * np.outer(u, u)).ravel()
+
+    def leading(self, gradient: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
+        """Eigenvectors of the least eigenvalues, the least first, as columns and as rows."""
+        matrix, _ = self._symmetric(gradient)
+        if len(matrix) > _FULL and 2 * count <= len(matrix) and matrix.any():
+            with suppress(ArpackNoConvergence):  # of values too close to each other
+                values, vectors = eigsh(
+                    matrix, k=count, which="SA", tol=0, v0=self._start.vector(), maxiter=LANCZOS
+                )
+                vectors = vectors[:, values.argsort()]
+                self._start.last = vectors[:, 0]
+                return vectors, vectors.T
+        vectors = scipy.linalg.eigh(matrix, subset_by_index=(0, count - 1))[1]
+        return vectors, vectors.T
+
+    def small(self, shape: tuple[int, int]) -> Spectraplex:
+        """The spectraplex of matrices of another side."""
+        return Spectraplex(shape[0], self.radius)
+
+    def section(self, x: FloatArray) -> Section:
+        """The points with the range of x."""
+        return Section.containing(self, x)
 
     def contains(self, x: FloatArray, tol: float = INSIDE) -> bool:
         """Whether X is symmetric and semidefinite and the trace is right, up to tol * radius."""

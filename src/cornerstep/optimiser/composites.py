@@ -28,7 +28,7 @@ from scipy.special import expit, kl_div, rel_entr
 from cornerstep.core.matrix import Matrix, as_vector
 from cornerstep.core.rounding import sum_error
 from cornerstep.core.types import FloatArray, IntArray
-from cornerstep.core.vectors import Direction
+from cornerstep.core.vectors import Direction, Vector
 from cornerstep.domains.base import require_positive
 from cornerstep.optimiser.objectives import Position
 
@@ -49,6 +49,7 @@ class Composite:
 
     strong_convexity: float | None = None
     steepest: ClassVar[float | None] = None  # the largest phi''
+    spreads: ClassVar[bool] = False  # whether minima have no zeros: they need all vertices
 
     def __init__(
         self, A: Any, target: Any, sample_weight: Any = None, *, name: str = "target"
@@ -97,6 +98,22 @@ class Composite:
         out = copy.copy(self)
         out.matrix, out.target = Matrix(entries, "A"), self.target[rows]
         out.weights = self.weights[rows] * (self.target.size / rows.size)
+        return out
+
+    @property
+    def image_size(self) -> int:
+        """Numbers of an image."""
+        return int(self.target.size)
+
+    def atom_images(self, atoms: list[Vector]) -> FloatArray:
+        """``A a`` for each of some atoms, as rows."""
+        return self.matrix.images(atoms)
+
+    def of_images(self) -> Composite:
+        """The same losses of an image itself: A is the identity."""
+        out = copy.copy(self)
+        out.matrix = Matrix(sp.eye_array(self.image_size, format="csc"), "A")
+        out.size = self.image_size
         return out
 
     def image_errors(self, x: FloatArray) -> FloatArray:
@@ -300,6 +317,8 @@ class Entropy(Composite):
         Positive numbers, q.
     sample_weight : array of shape (n,), optional
     """
+
+    spreads = True
 
     def __init__(self, prior: Any, sample_weight: Any = None) -> None:
         q = as_amounts(prior, "prior")

@@ -36,9 +36,16 @@ class Correction:
     objective : Correctable
     """
 
+    share = 1e-8  # of the gap outside, that a correction leaves in the hull
+
     def __init__(self, objective: Correctable) -> None:
         self.objective = objective
         self.clear()
+
+    @property
+    def known(self) -> int:
+        """How many atoms there are."""
+        return len(self.gram)
 
     def clear(self) -> None:
         """Forget all atoms."""
@@ -50,7 +57,7 @@ class Correction:
         """Learn about more atoms."""
         if not atoms:
             return
-        known, k = self.gram.shape[0], self.gram.shape[0] + len(atoms)
+        known, k = self.known, self.known + len(atoms)
         new = self.objective.atom_images(atoms)
         self.images = np.concatenate([self.images, new]) if known else new
         products = self.objective.atom_products(atoms, new, self.images)
@@ -69,16 +76,7 @@ class Correction:
 
         To a gap of ``tol`` over the hull of the atoms, as far as rounding and the clock let them.
         """
-        out = weights.copy()
-        linear = self.gram @ weights - scores
-        left = _ROUNDS * (out.size + 8)
-        while left > 0:
-            steps = min(left, max(1, _WORK // (4 * out.size**2)))
-            left -= steps
-            solved = improve(self.gram, linear, out, tol, steps, self._factor)
-            if solved or expired():
-                break
-        return out
+        return solve_over_simplex(self.gram, weights, scores, tol, expired, self._factor)
 
     def keep(self, kept: IntArray) -> None:
         """Forget all atoms but these, which are renumbered in this order."""
@@ -86,3 +84,33 @@ class Correction:
         names[kept] = np.arange(kept.size)
         self._factor.rename(names)
         self.images, self.gram = self.images[kept], self.gram[np.ix_(kept, kept)]
+
+
+def solve_over_simplex(
+    gram: FloatArray, weights: FloatArray, scores: FloatArray, tol: float,
+    expired: Callable[[], bool], factor: Factor,
+) -> FloatArray:  # fmt: skip
+    """Better weights for the quadratic with this matrix, and these slopes at the weights given.
+
+    Parameters
+    ----------
+    gram : array of shape (k, k)
+    weights, scores : array of shape (k,)
+    tol : float
+    expired : callable
+    factor : Factor
+        See :func:`cornerstep.optimiser.wolfe.improve`.
+
+    Returns
+    -------
+    array of shape (k,)
+    """
+    out = weights.copy()
+    linear = gram @ weights - scores
+    left = _ROUNDS * (out.size + 8)
+    while left > 0:
+        steps = min(left, max(1, _WORK // (4 * out.size**2)))
+        left -= steps
+        if improve(gram, linear, out, tol, steps, factor) or expired():
+            break
+    return out

@@ -34,18 +34,20 @@ from cornerstep.domains.atoms import draw_distinct
 from cornerstep.domains.base import has_oracle
 from cornerstep.optimiser.active_set import ActiveSet
 from cornerstep.optimiser.agreement import check_step
+from cornerstep.optimiser.composites import Composite
 from cornerstep.optimiser.loop import Move, Stopping, claimed, run
 from cornerstep.optimiser.objectives import Correctable, Objective, Position
 from cornerstep.optimiser.result import Status
+from cornerstep.optimiser.section_steps import SectionCorrection
 from cornerstep.optimiser.solver import FrankWolfeSolver, Method, Proposal
 from cornerstep.optimiser.steps import StepRule
 
 if TYPE_CHECKING:
     from cornerstep.optimiser.correction import Correction
+    from cornerstep.optimiser.newton_correction import NewtonCorrection
 
 _VERTICES = 16  # that a correction may add, beside as many as the active set has
 _MOST_ATOMS, _MOST_NUMBERS = 4000, 1 << 26  # of an exact correction, and of the atoms' images
-_EXACT = 1e-8  # of the gap outside: what a correction leaves of it inside the hull
 _SEEN = 2000  # vertices that a lazy rule remembers
 _DRAWN = 1000  # atoms that a sample has by default, at most
 
@@ -208,9 +210,12 @@ class _Hull:
 class FullyCorrective(_WithActiveSet):
     """After every look, f is minimised anew over the hull of the active set and the new vertices.
 
-    Quadratics are minimised exactly (:mod:`cornerstep.optimiser.correction`), over the best of the
+    Quadratics are minimised exactly (:mod:`cornerstep.optimiser.correction`), sums of losses by
+    Newton steps (:mod:`cornerstep.optimiser.newton_correction`), over the best of the
     domain's vertices at a time where it lists them (``lmo_many``); other objectives by
-    :class:`Pairwise` steps.  To a gap of ``accuracy`` times the outer one.
+    :class:`Pairwise` steps.  To a gap of ``accuracy`` times the outer one.  On domains of matrices
+    (``section``) any objective is minimised over the row and column spaces of the vertices instead
+    (:mod:`cornerstep.optimiser.section_steps`); there is no active set then.
 
     Parameters
     ----------
@@ -218,11 +223,12 @@ class FullyCorrective(_WithActiveSet):
     max_corrections : int, default=10_000
         Limit on the steps of one inner solve.
     lazy : bool, default=False
-        Whether to go on with vertices seen before, where the domain does not list its vertices.
+        Whether to go on with vertices seen before, where the domain does not list its vertices; it
+        keeps an active set on domains of matrices, too.
     """
 
     name: ClassVar[str] = "fully-corrective"
-    _correction: Correction | None
+    _correction: Correction | NewtonCorrection | None
     steps: ClassVar[tuple[str, ...] | None] = ("exact",)
 
     def __init__(
@@ -239,17 +245,29 @@ class FullyCorrective(_WithActiveSet):
     ) -> None:
         super().begin(objective, domain, start, rng)
         self._rng = rng
+        self._sections: SectionCorrection | None = None
         self._correction, self._most = None, 0
-        if isinstance(objective, Correctable):
+        if has_oracle(domain, "section") and not self.lazy:
+            self._sections = SectionCorrection(objective, domain)
+        elif isinstance(objective, Correctable):
             from cornerstep.optimiser.correction import Correction  # with the compiler
 
             self._correction = Correction(objective)
-            self._most = min(_MOST_ATOMS, _MOST_NUMBERS // objective.image_size)
+        elif isinstance(objective, Composite):
+            from cornerstep.optimiser.newton_correction import NewtonCorrection
+
+            self._correction = NewtonCorrection(objective)
+        if self._correction is not None:
+            self._most = min(_MOST_ATOMS, _MOST_NUMBERS // self._correction.objective.image_size)
         self._several = self._most > 0 and has_oracle(domain, "lmo_many")
 
     def propose(self, position: Position) -> Proposal:
         self._vertices: list[Vector] = []
-        if self._several:
+        if self._sections is not None:
+            self.oracle_calls += 1
+            self._vertex = self._sections.look(position)
+            gap, certified = position.inner - float(self._vertex @ position.gradient), True
+        elif self._several:
             self.oracle_calls += 1
             known = len(self.active_set)
             count = min(_VERTICES + known, max(self._most - known, 1), self.domain.n_atoms)
@@ -264,12 +282,25 @@ class FullyCorrective(_WithActiveSet):
     def advance(
         self, position: Position, proposal: Proposal, rule: StepRule, iteration: int
     ) -> tuple[Position, Move]:
+        if self._sections is not None:
+            return self._in_section(self._sections, position, proposal, rule, iteration)
         if self._correction is None or len(self.active_set) >= self._most:
             return self._advance_by_steps(position, proposal, rule, iteration)
-        landed = self._corrected(position, _EXACT * claimed(proposal.gap))
+        landed = self._corrected(position, self._correction.share * claimed(proposal.gap))
         if landed is None:
             self._correction.clear()  # the step may change all atoms
             return super().advance(position, proposal, rule, iteration)
+        return landed, Move(1.0, "corrective")
+
+    def _in_section(
+        self, sections: SectionCorrection, position: Position, proposal: Proposal, rule: StepRule,
+        iteration: int,
+    ) -> tuple[Position, Move]:  # fmt: skip
+        landed = sections.minimise(position, claimed(proposal.gap), rule, self.expired)
+        if landed is position:
+            sections.clear()
+            return super().advance(position, proposal, rule, iteration)
+        self.active_set = ActiveSet(landed.x)
         return landed, Move(1.0, "corrective")
 
     def _corrected(self, position: Position, tol: float) -> Position | None:
@@ -279,7 +310,7 @@ class FullyCorrective(_WithActiveSet):
         for vertex in self._vertices:
             if float(vertex @ gradient) < position.inner:
                 active.add(vertex)
-        known = self._correction.gram.shape[0]
+        known = self._correction.known
         self._correction.extend(active.atoms[known:])
         before = active.weights.copy()
         scores = active.scores(gradient)

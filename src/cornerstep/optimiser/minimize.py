@@ -18,6 +18,7 @@ from cornerstep.domains.product import starting_vertex
 from cornerstep.optimiser.active_set import ActiveSet
 from cornerstep.optimiser.agreement import check_ending
 from cornerstep.optimiser.block import Block
+from cornerstep.optimiser.composites import Composite
 from cornerstep.optimiser.in_face import AwaySchedule, InFaceAway, InFacePairwise, PairwiseSchedule
 from cornerstep.optimiser.interior import Interior, can_follow
 from cornerstep.optimiser.loop import Callback, Stopping, run
@@ -76,8 +77,9 @@ def minimize(
         'block', 'interior-point', or one of the classes of :mod:`cornerstep.optimiser` with its
         options.  'auto' takes for quadratics with exact steps 'interior-point' where that is
         possible and vertices are dear or have no zeros (boxes, doubly stochastic matrices,
-        polytopes), else 'fully-corrective'; for others 'di-pairwise' where in-face oracles are
-        cheap, else 'blended-pairwise'.
+        polytopes), else 'fully-corrective', and that for sums of losses of a linear image and for
+        any objective over matrices (nuclear-norm ball, spectraplex); for others 'di-pairwise' where
+        in-face oracles are cheap, else 'blended-pairwise'.
     step : str or step rule, default='exact'
         'exact', 'short', 'open-loop', 'backtracking', or an object with
         ``size(ray, max_step, time)``.  The schedules bring their own.
@@ -191,14 +193,18 @@ def _best_method(objective: Any, domain: Any, step: Any) -> str:
     """Second-order methods for quadratics, which do not care for their condition number.
 
     The central path where it may be followed and vertices are dear, or have no zeros (an optimum is
-    made of many then); else exact corrections.  Of other functions in-face pairwise where its
-    oracles cost about as much as a look at x; else an active set.
+    made of many then); else exact corrections.  Sums of losses by Newton's corrections; over
+    matrices with sections corrections of any function.  Of other functions in-face pairwise where
+    its oracles cost about as much as a look at x; else an active set.
     """
     cheap = getattr(domain, "cheap_faces", True)
     if isinstance(objective, Correctable) and step == "exact":
         full = isinstance(starting_vertex(domain), np.ndarray)
         follows = (full or not cheap) and can_follow(objective, domain)
         return "interior-point" if follows else "fully-corrective"
+    newton = isinstance(objective, Composite) and not objective.spreads
+    if (newton or has_oracle(domain, "section")) and step == "exact":
+        return "fully-corrective"
     in_face = cheap and all(has_oracle(domain, name) for name in InFacePairwise.needs)
     return "di-pairwise" if in_face else "blended-pairwise"
 
