@@ -36,7 +36,9 @@ _ULPS = 16  # of an elementary function, in units of the last place of its terms
 
 
 class Composite:
-    """``f(x) = sum_i w_i phi(z_i; t_i)`` with ``z = A x``; a subclass gives phi.
+    """A weighted sum of convex losses of a linear image, ``f(x) = sum_i w_i phi(z_i; t_i)``.
+
+    ``z = A x``; a subclass gives phi.
 
     Parameters
     ----------
