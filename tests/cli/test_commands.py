@@ -513,6 +513,7 @@ print(peaks[1] - peaks[0])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.linux
 def test_resident_memory_of_what_uses_models(tmp_path):
     """On 120 MB: predict, evaluate and certify take less than half of that."""
