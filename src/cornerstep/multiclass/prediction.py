@@ -224,6 +224,10 @@ class MulticlassScores:
         -------
         array of shape (n, m)
         """
+        if is_dask(X):
+            from cornerstep.data.dask import by_blocks
+
+            return by_blocks(X, self.predict_log_proba, np.float64, self.classes_.shape[0])
         scores = to_numpy(self.decision_function(X))
         if scores.ndim == 1:
             scores = np.column_stack([np.zeros_like(scores), scores])
@@ -244,7 +248,8 @@ class MulticlassScores:
         array of shape (n, m)
             In the order of ``classes_``.
         """
-        return as_kind_of(np.exp(to_numpy(self.predict_log_proba(X))), X)
+        logs = self.predict_log_proba(X)
+        return np.exp(logs) if is_dask(X) else as_kind_of(np.exp(to_numpy(logs)), X)
 
     def predict_top_k(self, X: Any, k: int = 5) -> npt.NDArray[Any]:
         """The k classes with the largest scores, best first.

@@ -126,6 +126,21 @@ def test_parquet_and_predictions(client, digits, tmp_path):
     assert computed(two.predict(lazy)).dtype == bool
 
 
+@pytest.mark.parametrize("classes", [2, 10])
+def test_softmax_and_its_probabilities(client, digits, classes):
+    X, y = digits
+    y = y % classes
+    lazy = chunked(X, 200)
+    model = MulticlassSVC(C=0.01, loss="softmax").fit(lazy, chunked(y, 200))
+    here = MulticlassSVC(C=0.01, loss="softmax").fit(X, y)
+    assert model.bound_ <= here.objective_
+    assert here.bound_ <= model.objective_
+    shares = model.predict_proba(lazy)
+    assert isinstance(shares, da.Array)
+    assert shares.shape == (600, classes)
+    assert np.allclose(computed(shares), model.predict_proba(X), rtol=0, atol=1e-12)
+
+
 def test_sparse_chunks(client, digits):
     X, y = digits
     options: dict[str, Any] = {"C": 0.1, "solver": "fw", "max_iter": 8}
