@@ -25,7 +25,6 @@ from cornerstep.core.compiling import (
     njit_alloc_inner,
     njit_noalloc,
     njit_noalloc_inner,
-    njit_noalloc_small,
 )
 from cornerstep.core.types import FloatArray
 from cornerstep.structured.compiled.records import Chains, Shape
@@ -33,9 +32,6 @@ from cornerstep.structured.compiled.records import Chains, Shape
 # Sums may be reordered (vectorised); NaN and infinity keep their meaning.
 _FAST = {"reassoc", "contract", "nsz", "arcp"}
 _SMALL = 1e-200  # sums below it have lost digits
-
-# What a walk does.  A literal would be another type, for which kernels were compiled again.
-ADD, ALONG, MOVE, CLEAR = (np.int64(task) for task in range(4))
 
 
 @njit_noalloc_inner(fastmath=_FAST)
@@ -196,52 +192,25 @@ def wall_off(chains, theta, length, links, closed):
 
 
 @njit_noalloc_inner()
-def walk(task, chains, i, one, p, other, q, share, amount, late, buffer, w, v):
-    """``d = phi(x_i, y) - phi(x_i, z)`` of the labels from p on in ``one`` and q on in ``other``.
+def scatter_change(chains, i, labels, at, amount, w):
+    """``w += amount * (phi(x_i, y_i) - phi(x_i, y))`` for the labels y from ``at`` on.
 
-    ADD: ``buffer += share d``; ALONG: returns ``share <d, buffer>``.  MOVE: ``w += amount buffer``
-    and ``v += late amount buffer`` at the entries of d, which are then 0 in the buffer; CLEAR: only
-    that.  Nodes whose labels are the same in both are no part of d.
+    Nodes whose labels are right are no part of it.
     """
     n_labels, first = chains.shape.n_labels, chains.ptr[i]
     base = chains.shape.n_features * n_labels
-    total = 0.0
     a = b = np.int64(0)
     for t in range(chains.ptr[i + 1] - first):
         before, other_before, changed = a, b, a != b
-        a, b = np.int64(one[p + t]), np.int64(other[q + t])
+        a, b = np.int64(chains.truth[first + t]), np.int64(labels[at + t])
         if a != b:
             for k in range(chains.indptr[first + t], chains.indptr[first + t + 1]):
-                c, at = share * chains.values[k], chains.indices[k] * n_labels
-                total += visit_entry(task, at + a, c, amount, late, buffer, w, v)
-                total += visit_entry(task, at + b, -c, amount, late, buffer, w, v)
+                x, entry = amount * chains.values[k], chains.indices[k] * n_labels
+                w[entry + a] += x
+                w[entry + b] -= x
         if chains.shape.transitions and t > 0 and (changed or a != b):
-            here, there = before * n_labels + a, other_before * n_labels + b
-            total += visit_entry(task, base + here, share, amount, late, buffer, w, v)
-            total += visit_entry(task, base + there, -share, amount, late, buffer, w, v)
-    return total
-
-
-@njit_noalloc_small()
-def visit_entry(task, at, c, amount, late, buffer, w, v):
-    """The task of :func:`walk` at one entry of d, times its share."""
-    if task == ADD:
-        buffer[at] += c
-        return 0.0
-    if task == ALONG:
-        return c * buffer[at]
-    if task == MOVE:
-        change = amount * buffer[at]
-        w[at] += change
-        v[at] += late * change
-    buffer[at] = 0.0
-    return 0.0
-
-
-@njit_noalloc_inner()
-def scatter_change(chains, i, labels, at, amount, w):
-    """``w += amount * (phi(x_i, y_i) - phi(x_i, y))`` for the labels y from ``at`` on."""
-    walk(ADD, chains, i, chains.truth, chains.ptr[i], labels, at, amount, 0.0, 0.0, w, w, w)
+            w[base + before * n_labels + a] += amount
+            w[base + other_before * n_labels + b] -= amount
 
 
 @njit_noalloc(nogil=True)

@@ -75,6 +75,7 @@ class Scratch(NamedTuple):
 
     theta: Any
     dots: Any
+    moved: Any  # labels
     found: Any
     slopes: Any
     links: Any  # T with walls
@@ -84,4 +85,5 @@ def scratch(size: int, n_labels: int, room: int) -> Scratch:
     """What visits of blocks overwrite: of at most so many nodes, labels and planes."""
     theta, dots = np.empty((size, n_labels)), np.empty(n_labels)
     links = np.empty((n_labels, n_labels))
-    return Scratch(theta, dots, np.empty(size, np.int16), np.empty(room), links)
+    found, moved = np.empty(size, np.int16), np.empty(n_labels, np.int64)
+    return Scratch(theta, dots, moved, found, np.empty(room), links)

@@ -9,7 +9,7 @@ the answer v and the plane u of least slope, directions are sums of differences 
 - AWAY, ``x - u``: ``psi = sum_k -a_k (phi(y_k) - phi(u))``.
 
 The sum is made in ``buffer``, which is all 0 between steps.  Labelings of a block differ at few
-nodes, and only these are read (:func:`cornerstep.structured.compiled.chain.walk`).
+nodes, and only these are read (:func:`each`).
 
 References
 ----------
@@ -25,23 +25,27 @@ from typing import Any
 
 import numpy as np
 
-from cornerstep.core.compiling import njit_inline, njit_noalloc, njit_noalloc_inner
+from cornerstep.core.compiling import (
+    njit_inline,
+    njit_noalloc,
+    njit_noalloc_inner,
+    njit_noalloc_small,
+)
 from cornerstep.structured.compiled.chain import (
-    ADD,
-    CLEAR,
-    MOVE,
     add_costs,
     loss,
     node_scores,
     score,
     viterbi,
-    walk,
     wall_off,
 )
 from cornerstep.structured.compiled.chain_planes import norm, place, plane, put
 from cornerstep.structured.solvers.settings import BLOCK
 
 FW, PAIRWISE, AWAY, AUTO = 0, 1, 2, 3
+# What is done with a direction.  A literal would be another type, for which kernels were compiled
+# again.
+ADD, ALONG, MOVE, CLEAR = (np.int64(task) for task in range(4))
 _ALONE = BLOCK.alone  # a constant to the compiler
 _ZERO, _NONE = np.int64(0), np.int64(-1)  # literals would be other types, to compile for again
 
@@ -78,7 +82,7 @@ def visit(i, rule, remembered, keep, chains, lam, state, planes, gaps, work, buf
     of weight 0 give way to new ones once a block has ``keep``.
     """
     ptr, has_links = chains.ptr, chains.shape.transitions
-    theta, dots, found, slopes, closed = work
+    theta, dots, _, found, slopes, closed = work  # theta serves `each` after the decoder
     w, links, numbers = state.w, state.links, state.numbers
     length = ptr[i + 1] - ptr[i]
     own = 0.0
@@ -104,13 +108,15 @@ def visit(i, rule, remembered, keep, chains, lam, state, planes, gaps, work, buf
         best = place(planes, ptr, i, found)
     numbers[0] += 1.0
     kind, step, limit = choose(
-        i, rule, chains, lam, planes, top, middle, slopes[worst], worst, answer, begin, buffer
+        i, rule, chains, lam, planes, top, middle, slopes[worst], worst, answer, begin, work, buffer
     )
     if kind < 0:
         return
     amount = chains.weights[i] * step / (lam * chains.total)
     late = 0.5 * numbers[0] * (numbers[0] - 1.0)
-    each(MOVE, kind, chains, planes, i, worst, answer, begin, amount, late, buffer, w, state.v)
+    each(
+        MOVE, kind, chains, planes, i, worst, answer, begin, amount, late, work, buffer, w, state.v
+    )
     if best < 0 and kind != AWAY:
         best = put(planes, ptr, i, found, lost, keep)
     update_weights(chains, planes, i, kind, step, limit, best, worst, numbers)
@@ -137,7 +143,7 @@ def rank(chains, planes, i, own, slopes):
 
 
 @njit_noalloc_inner()
-def choose(i, rule, chains, lam, planes, top, middle, low, worst, answer, begin, buffer):
+def choose(i, rule, chains, lam, planes, top, middle, low, worst, answer, begin, work, buffer):
     """The direction that the rule takes: its kind (-1 if none), step and largest step.
 
     The direction is left in ``buffer``.
@@ -163,8 +169,8 @@ def choose(i, rule, chains, lam, planes, top, middle, low, worst, answer, begin,
         for task in range(ADD, CLEAR + 1):
             if task < MOVE or (task == CLEAR and rule == AUTO):  # only a trial
                 square += each(
-                    task, direction, chains, planes, i, worst, answer, begin, 0.0, 0.0, buffer,
-                    buffer, buffer,
+                    task, direction, chains, planes, i, worst, answer, begin, 0.0, 0.0, work,
+                    buffer, buffer, buffer,
                 )  # fmt: skip
         curvature = square * weight * weight / (lam * total * total)
         along = rise / curvature if curvature * furthest > rise else furthest
@@ -172,28 +178,88 @@ def choose(i, rule, chains, lam, planes, top, middle, low, worst, answer, begin,
         if kind < 0 or wins > gain:
             gain, kind, step, limit = wins, direction, along, furthest
     if rule == AUTO and kind >= 0:
-        each(ADD, kind, chains, planes, i, worst, answer, begin, 0.0, 0.0, buffer, buffer, buffer)
+        each(
+            ADD,
+            kind,
+            chains,
+            planes,
+            i,
+            worst,
+            answer,
+            begin,
+            0.0,
+            0.0,
+            work,
+            buffer,
+            buffer,
+            buffer,
+        )
     return kind, step, limit
 
 
 @njit_noalloc_inner()
-def each(task, kind, chains, planes, i, worst, answer, begin, amount, late, buffer, w, v):
-    """The task of ``walk`` for all differences that make up a direction; the sum of its answers."""
+def each(task, kind, chains, planes, i, worst, answer, begin, amount, late, work, buffer, w, v):
+    """The task for all entries of a direction psi; the sum of its answers.
+
+    ADD: ``buffer += psi``; ALONG: returns ``<psi, buffer>``.  MOVE: ``w += amount buffer`` and
+    ``v += late amount buffer`` at the entries of psi, which are then 0 in the buffer; CLEAR: only
+    that.  ADD leaves the labels' shares of psi in ``work.theta``, where the others find them.
+    """
     if kind == AWAY:
         answer, begin = planes.labels, plane(planes, chains.ptr, i, worst)
-    total = 0.0
-    for k in range(planes.counts[i]):
+    n_labels, first = chains.shape.n_labels, chains.ptr[i]
+    base, length = chains.shape.n_features * n_labels, chains.ptr[i + 1] - first
+    low, high = (worst, worst + 1) if kind == PAIRWISE else (_ZERO, planes.counts[i])
+    shares, moved, total = work.theta, work.moved, 0.0
+    if task == ADD:
+        shares[:length] = 0.0
+    for k in range(low, high):
         share = planes.weights[i, k]
-        if kind == AWAY:
-            share = -share
-        elif kind == PAIRWISE:
-            share = 1.0 if k == worst else 0.0
-        if share != 0.0:
-            at = plane(planes, chains.ptr, i, k)
-            total += walk(
-                task, chains, i, planes.labels, at, answer, begin, share, amount, late, buffer, w, v
-            )
+        if share == 0.0:
+            continue
+        if kind != FW:
+            share = -share if kind == AWAY else 1.0
+        at = plane(planes, chains.ptr, i, k)
+        one = other = _ZERO
+        for t in range(length):
+            left, right, one, other = one, other, planes.labels[at + t], answer[begin + t]
+            if task == ADD and one != other:
+                shares[t, one] += share
+                shares[t, other] -= share
+            if chains.shape.transitions and t > 0 and (one != other or left != right):
+                entry = base + left * n_labels + one
+                total += visit_entry(task, entry, share, amount, late, buffer, w, v)
+                entry = base + right * n_labels + other
+                total += visit_entry(task, entry, -share, amount, late, buffer, w, v)
+    for t in range(length):
+        count = 0
+        for a in range(n_labels):
+            if shares[t, a] != 0.0:
+                moved[count] = a
+                count += 1
+        if count > 0:
+            for e in range(chains.indptr[first + t], chains.indptr[first + t + 1]):
+                x, at = chains.values[e], chains.indices[e] * n_labels
+                for j in range(count):
+                    c = x * shares[t, moved[j]]
+                    total += visit_entry(task, at + moved[j], c, amount, late, buffer, w, v)
     return total
+
+
+@njit_noalloc_small()
+def visit_entry(task, at, c, amount, late, buffer, w, v):
+    """The task of :func:`each` at one entry of psi, to which ``c`` is added."""
+    if task == ADD:
+        buffer[at] += c
+        return 0.0
+    if task == ALONG:
+        return c * buffer[at]
+    if task == MOVE:
+        change = amount * buffer[at]
+        w[at] += change
+        v[at] += late * change
+    buffer[at] = 0.0
+    return 0.0
 
 
 @njit_noalloc_inner()
