@@ -161,7 +161,7 @@ class Away(_WithActiveSet):
     ) -> Proposal:
         self._leaving = int(scores.argmax())
         alone = self.active_set.weights[self._leaving] >= 1
-        towards = position.inner - float(self._vertex @ position.gradient)
+        towards = gap if certified else position.inner - float(self._vertex @ position.gradient)
         if alone or towards >= scores[self._leaving] - position.inner:
             return self._towards(position, gap, certified)
         return self._away(position, gap, certified)
@@ -188,7 +188,7 @@ class BlendedPairwise(_WithActiveSet):
         gap, certified = self._search(position, scores)
         self._leaving = int(scores.argmax())
         best = int(scores.argmin())
-        towards = position.inner - float(self._vertex @ position.gradient)
+        towards = gap if certified else position.inner - float(self._vertex @ position.gradient)
         if scores[self._leaving] - scores[best] < towards:
             return self._towards(position, gap, certified)
         self._vertex = self.active_set[best]
