@@ -22,6 +22,7 @@ _TOLD = (  # warnings that say something true
     "kernel='sigmoid' is not positive semidefinite",
     "is solved, and answers the same for all examples",
     "is solved, and the best ensemble",
+    "the run starts from its projection",
 )
 
 

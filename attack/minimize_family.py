@@ -21,7 +21,15 @@ from attack.judge import Judge, RefusedError
 from attack.region import Region
 from attack.regions import region
 from cornerstep import minimize, optimiser
-from cornerstep.objectives import Huber, LeastSquares, Logistic, Poisson, Quadratic, Smooth
+from cornerstep.objectives import (
+    Huber,
+    KullbackLeibler,
+    LeastSquares,
+    Logistic,
+    Poisson,
+    Quadratic,
+    Smooth,
+)
 
 METHODS = (
     "auto", "auto", "fw", "away", "pairwise", "blended-pairwise", "fully-corrective",
@@ -147,10 +155,36 @@ def _composite(rng: Any, where: Region) -> Problem:
     )  # fmt: skip
 
 
+def _divergence(rng: Any, where: Region) -> Problem:
+    """A divergence of given amounts, where the domain keeps all images positive; else a quadratic.
+
+    Images are at least a millionth of the largest, so that long double can judge.
+    """
+    n, size = where.n, where.size
+    A = rng.uniform(0.01, 1.0, (int(rng.integers(1, n + 4)), n))
+    A = A * (rng.random(A.shape) < 0.8) * one_of(rng, 1.0, 1 / size)
+    if any(not where.minimum(real(row)) > 1e-6 * row.max() * size for row in A):
+        return _quadratic(rng, where)
+    b = rng.uniform(0, 2, len(A)) * (rng.random(len(A)) < 0.8) * float(A.max() * size)
+    w = rng.integers(0, 3, len(A)).astype(float) if chance(rng, 0.3) else None
+    given = one_of(rng, A, A, sp.csr_array(A))
+    A, b, weights = real(A), real(b), real(np.ones(len(A)) if w is None else w)
+
+    def value(x: Any) -> Any:
+        z = A @ x
+        return (weights * (np.where(b > 0, b * np.log(np.where(b > 0, b, 1) / z), 0) - b + z)).sum()
+
+    return Problem(
+        (partial(KullbackLeibler, sample_weight=w), given, b.astype(float)), value,
+        lambda x: A.T @ (weights * (1 - b / (A @ x))), where,
+    )  # fmt: skip
+
+
 def draw(rng: Any, judge: Judge) -> Problem:
     """A random problem."""
     where = judge.call(region, rng, int(rng.integers(1, 7)), scale(rng))
-    kind = one_of(rng, _quadratic, _quadratic, _least_squares, _least_squares, _smooth, _composite)
+    kinds = _quadratic, _least_squares, _smooth, _composite, _divergence
+    kind = one_of(rng, _quadratic, _least_squares, *kinds)
     with np.errstate(all="ignore"):
         problem = kind(rng, where)
     problem.objective = judge.call(*problem.objective)
@@ -285,6 +319,9 @@ def attack(rng: Any, judge: Judge) -> None:
         how = options(rng, problem, judge)
         if k and results and chance(rng, 0.3):
             how["x0"] = one_of(rng, results[0].x, results[0])
+        elif chance(rng, 0.1):  # inside or not
+            far = problem.region.size * 10.0 ** rng.uniform(-2, 1)
+            how["x0"] = far * rng.standard_normal(problem.region.n)
         try:
             results.append(run(rng, problem, judge, how))
         except RefusedError as why:
