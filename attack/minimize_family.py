@@ -34,7 +34,7 @@ from cornerstep.objectives import (
 METHODS = (
     "auto", "auto", "fw", "away", "pairwise", "blended-pairwise", "fully-corrective",
     "randomized-away", "di-away", "di-pairwise", "di-away-schedule", "di-pairwise-schedule",
-    "block", "interior-point",
+    "block", "interior-point", "projected-cg",
 )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from cornerstep.core.curvature import Curvature
 from cornerstep.domains import Birkhoff, Box, CappedSimplex, Polytope, Product, Simplex
 from cornerstep.objectives import LeastSquares, Quadratic
 from cornerstep.optimiser.quadratic_program import InteriorPoint, Program
+from support.optimiser_problems import ill_conditioned
 
 
 def draw(seed: int) -> tuple[Program, Any]:
@@ -90,13 +91,6 @@ def test_the_parts_of_a_hessian() -> None:
     np.testing.assert_array_equal(of_diagonal.diagonal, np.arange(5))
 
 
-def ill_conditioned(m: int, n: int, seed: int) -> LeastSquares:
-    rng = np.random.default_rng(seed)
-    factors = np.cumsum(rng.standard_normal((m, 4)), axis=0) @ rng.standard_normal((4, n))
-    A = factors + 0.01 * rng.standard_normal((m, n))
-    return LeastSquares(A, 10 * rng.standard_normal(m))
-
-
 @pytest.mark.parametrize(
     "domain",
     [
@@ -120,13 +114,14 @@ def test_the_condition_number_does_not_matter(domain: Any, m: int) -> None:
     assert other.lower_bound <= result.value
 
 
+@pytest.mark.parametrize("method", ["interior-point", "projected-cg"])
 @pytest.mark.parametrize("scale", [1e-120, 1e-30, 1e30, 1e120])
-def test_scales_of_objective_and_domain_do_not_matter(scale: float) -> None:
+def test_scales_of_objective_and_domain_do_not_matter(scale: float, method: str) -> None:
     rng = np.random.default_rng(0)
     A, b = rng.standard_normal((30, 12)), 3 * rng.standard_normal(30)
-    near = minimize(LeastSquares(A, b), Box(np.zeros(12), 1.0), tol=0.0, rtol=1e-9)
-    far = minimize(LeastSquares(A / scale, b), Box(np.zeros(12), scale), tol=0.0, rtol=1e-9)
-    assert far.method == "interior-point"
+    stop: dict[str, Any] = {"method": method, "tol": 0.0, "rtol": 1e-9}
+    near = minimize(LeastSquares(A, b), Box(np.zeros(12), 1.0), **stop)
+    far = minimize(LeastSquares(A / scale, b), Box(np.zeros(12), scale), **stop)
     assert far.status is Status.SOLVED
     np.testing.assert_allclose(far.x / scale, near.x, rtol=0, atol=1e-6)
 

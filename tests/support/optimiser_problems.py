@@ -227,3 +227,11 @@ def problem(
         root = np.sqrt(scale) * factor
         made = LeastSquares(root, root @ target, gram=objective == "gram")
     return Problem(made, domain_of(domain), value, gradient, optimum)
+
+
+def ill_conditioned(m: int, n: int, seed: int) -> LeastSquares:
+    """Least squares with columns from four common factors."""
+    rng = np.random.default_rng(seed)
+    factors = np.cumsum(rng.standard_normal((m, 4)), axis=0) @ rng.standard_normal((4, n))
+    A = factors + 0.01 * rng.standard_normal((m, n))
+    return LeastSquares(A, 10 * rng.standard_normal(m))

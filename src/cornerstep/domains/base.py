@@ -35,6 +35,7 @@ ORACLES = {
     "project": "a Euclidean projection: project(y)",
     "project_entropy": "an entropic projection: project_entropy(log_weights)",
     "constraints": "its bounds and rows: constraints",
+    "bounds": "bounds as its only constraints: bounds, two arrays",
     "diameter": "a diameter",
     "facial_constant": "the facial constant H_s: facial_constant(s)",
     "grid": "vertices with entries 0 and grid alone (a total that is a multiple of the cap)",
@@ -84,6 +85,7 @@ class Domain(Protocol):
     - ``section(x)``: of a set of matrices, the points with the row and column space of x, as a
       :class:`~cornerstep.domains.sections.Section`.
     - ``constraints``: P by bounds and rows, as :class:`Constraints`.
+    - ``bounds``: the least and the largest x, if P is all that lies between.
     - ``cheap_faces``: False if an in-face answer costs far more than a look at x (default True);
       ``method='auto'`` then prefers an active set.
     """

@@ -51,6 +51,11 @@ class Box:
         return f"Box(size={self.size})"
 
     @property
+    def bounds(self) -> tuple[FloatArray, FloatArray]:
+        """Lower and upper."""
+        return self.lower, self.upper
+
+    @property
     def constraints(self) -> Constraints:
         """The bounds."""
         none = np.zeros(0)

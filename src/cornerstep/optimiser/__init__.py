@@ -15,6 +15,7 @@ from cornerstep.optimiser.methods import (
     RandomizedAway,
 )
 from cornerstep.optimiser.minimize import minimize
+from cornerstep.optimiser.projected_cg import ProjectedCG
 from cornerstep.optimiser.result import Result, Status, Trace
 from cornerstep.optimiser.solver import Method, Proposal
 from cornerstep.optimiser.steps import Backtracking, Exact, OpenLoop, Short
@@ -38,6 +39,7 @@ __all__ = [
     "OpenLoop",
     "Pairwise",
     "PairwiseSchedule",
+    "ProjectedCG",
     "Proposal",
     "RandomizedAway",
     "Result",

@@ -52,20 +52,25 @@ class Interior(FullyCorrective):
         self, objective: Objective, domain: Any, start: Vector, rng: np.random.Generator
     ) -> None:
         super().begin(objective, domain, start, rng)
+        self._path: _Path | None = None
+        self._is_over = False
+        self._first_on_path: float = _CORRECTIONS
+        self._prepare(objective, domain)
+
+    def _prepare(self, objective: Objective, domain: Any) -> None:
+        """Refuse what the method cannot do."""
         if not can_follow(objective, domain):
-            order = _order(objective, domain)
+            order = order_of(objective, domain)
             got = f"one of order {order:,}" if order else f"{objective!r}, which has none"
             raise ValueError(
                 f"method={self.name!r} needs a Hessian to factorise, of a quadratic objective, of "
                 f"order {_MOST_ORDER:,} at most; got {got}"
             )
-        self._path: _Path | None = None
-        self._is_over = False
 
     def advance(
         self, position: Position, proposal: Proposal, rule: StepRule, iteration: int
     ) -> tuple[Position, Move]:
-        if not self._is_over and iteration >= _CORRECTIONS:
+        if not self._is_over and iteration >= self._first_on_path:
             landed = self._along_the_path(position, _SHARE * claimed(proposal.gap))
             if landed is not None:
                 return landed, Move(1.0, "interior")
@@ -106,10 +111,10 @@ class Interior(FullyCorrective):
 
 def can_follow(objective: Any, domain: Any) -> bool:
     """Whether there is a matrix to factorise for each step, and it is not too large."""
-    return has_oracle(domain, "constraints") and 0 < _order(objective, domain) <= _MOST_ORDER
+    return has_oracle(domain, "constraints") and 0 < order_of(objective, domain) <= _MOST_ORDER
 
 
-def _order(objective: Any, domain: Any) -> int:
+def order_of(objective: Any, domain: Any) -> int:
     """The order of the matrix that a step factorises; 0 where the Hessian is not to be had."""
     curvature = getattr(objective, "curvature", None)
     if curvature is None:

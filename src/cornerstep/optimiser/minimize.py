@@ -31,6 +31,7 @@ from cornerstep.optimiser.methods import (
     RandomizedAway,
 )
 from cornerstep.optimiser.objectives import Correctable, LeastSquares, Objective
+from cornerstep.optimiser.projected_cg import ProjectedCG, can_project
 from cornerstep.optimiser.result import Result, Status
 from cornerstep.optimiser.solver import Method, is_inside
 from cornerstep.optimiser.steps import STEPS, StepRule
@@ -39,7 +40,7 @@ METHODS: dict[str, type[Method]] = {
     method.name: method
     for method in (
         FrankWolfe, Away, Pairwise, BlendedPairwise, FullyCorrective, RandomizedAway,
-        InFaceAway, InFacePairwise, AwaySchedule, PairwiseSchedule, Block, Interior,
+        InFaceAway, InFacePairwise, AwaySchedule, PairwiseSchedule, Block, Interior, ProjectedCG,
     )
 }  # fmt: skip
 
@@ -74,12 +75,13 @@ def minimize(
     method : str or method, default='auto'
         The direction rule: 'fw', 'away', 'pairwise', 'blended-pairwise', 'fully-corrective',
         'randomized-away', 'di-away', 'di-pairwise', 'di-away-schedule', 'di-pairwise-schedule',
-        'block', 'interior-point', or one of the classes of :mod:`cornerstep.optimiser` with its
-        options.  'auto' takes for quadratics with exact steps 'interior-point' where that is
-        possible and vertices are dear or have no zeros (boxes, doubly stochastic matrices,
-        polytopes), else 'fully-corrective', and that for sums of losses of a linear image and for
-        any objective over matrices (nuclear-norm ball, spectraplex); for others 'di-pairwise' where
-        in-face oracles are cheap, else 'blended-pairwise'.
+        'block', 'interior-point', 'projected-cg', or one of the classes of
+        :mod:`cornerstep.optimiser` with its options.  'auto' takes for quadratics with exact steps
+        'projected-cg' on boxes, 'interior-point' where that is possible and vertices are dear or
+        have no zeros (doubly stochastic matrices, polytopes), else 'fully-corrective', and that for
+        sums of losses of a linear image and for any objective over matrices (nuclear-norm ball,
+        spectraplex); for others 'di-pairwise' where in-face oracles are cheap, else
+        'blended-pairwise'.
     step : str or step rule, default='exact'
         'exact', 'short', 'open-loop', 'backtracking', or an object with
         ``size(ray, max_step, time)``.  The schedules bring their own.
@@ -199,6 +201,8 @@ def _best_method(objective: Any, domain: Any, step: Any) -> str:
     """
     cheap = getattr(domain, "cheap_faces", True)
     if isinstance(objective, Correctable) and step == "exact":
+        if can_project(objective, domain):
+            return "projected-cg"
         full = isinstance(starting_vertex(domain), np.ndarray)
         follows = (full or not cheap) and can_follow(objective, domain)
         return "interior-point" if follows else "fully-corrective"
