@@ -36,6 +36,7 @@ from cornerstep.multiclass.model_file import SCHEMA
 from cornerstep.multiclass.parameters import (
     Posed,
     given_loss,
+    has_curvature,
     is_entropic,
     is_own,
     smoothing_of,
@@ -91,10 +92,11 @@ class MulticlassSVC(
         place of ``1/2 |W|²``.  Needs a linear kernel, and arrays in memory.  No intercept is added,
         whatever ``fit_intercept``: the map may have a constant feature for each class.
     solver : str, default='auto'
-        'block' (what 'auto' means, but for tensors on a GPU and their like), 'envelope' (what it
-        means for these) and 'fw-corrective', which need few passes over all examples, or the plain
+        'block' (what 'auto' means, but for tensors on a GPU and their like), 'newton' (what it means
+        for 'softmax' on arrays and CSR in memory, and takes nothing else), 'envelope' (what it means
+        for tensors) and 'fw-corrective', which need few passes over all examples, or the plain
         methods 'fw', 'fw-open-loop' and 'projected-gradient'.  'envelope' needs a linear kernel.
-        All but 'block' take a loss of your own or a feature map, for which 'auto' is 'envelope',
+        All but 'block' and 'newton' take a loss of your own or a feature map, for which 'auto' is 'envelope',
         or 'fw-corrective' if the loss has no projection or there is a kernel.
     last_iterate : bool, default=False
         Return the last iterate of a plain method, as it is published; else the one of them with
@@ -113,8 +115,8 @@ class MulticlassSVC(
     class_weight : dict or 'balanced', optional
     warm_start : bool, default=False
         Start from the dual points of the last fit if labels and loss are the same.  Methods that
-        do not keep them start from their weights, if all but C is the same.  Only with it is the
-        dual state kept after a fit.
+        do not keep them start from their weights, if all but C is the same; 'newton' from the best
+        combination of the last three fits.  Only with it is the state kept after a fit.
     checkpoint : str or path, optional
         A file to which the state of training is written every minute, and at the end.  If it is
         there when ``fit`` starts, training goes on from it; it must have been written for the same
@@ -138,7 +140,7 @@ class MulticlassSVC(
     intercept_ : array of shape (m,) or (1,)
     dual_coef_ : CSR array of shape (n, m), or CSR tensor
         Attains ``bound_``, or more with 'envelope' and smoothing; ``X' dual_coef_`` is
-        near W.  After 'envelope' and 'fw-corrective' it is made when it is first asked for, of the
+        near W.  After 'newton', 'envelope' and 'fw-corrective' it is made when it is first asked for, of the
         data, which the model refers to until then; so it is when the model is saved, copied or
         pickled.  None where the points are neither kept nor can be found again: after the plain
         methods without smoothing, after these two from a checkpoint, and where rows are spread over
@@ -425,9 +427,8 @@ class MulticlassSVC(
         if self.kernel == "linear":
             if self.fit_intercept:
                 rows = with_constant(rows, self.intercept_scaling)
-            known = not (is_own(self.loss) or is_entropic(self.loss))
-            sweeps = known and self.solver in ("auto", "block")
-            return Examples(rows, sweeps=sweeps)
+            swept = not (is_own(self.loss) or is_entropic(self.loss)) or has_curvature(self.loss)
+            return Examples(rows, sweeps=swept and self.solver in ("auto", "block", "newton"))
         gamma = 1.0
         if self.kernel == "precomputed":
             if X.shape[0] != X.shape[1]:

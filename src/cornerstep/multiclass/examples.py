@@ -124,7 +124,7 @@ class Examples:
     def absolute_sums(self, block: slice, weights: FloatArray) -> FloatArray:
         """``sum_i weight_i |x_i|`` over the examples of ``block``."""
         out = np.zeros(self.size)
-        step = max(1, _CACHED // self.size)
+        step = _ROWS if self.sparse else max(1, _CACHED // self.size)
         for start in range(block.start, block.stop, step):
             some = slice(start, min(start + step, block.stop))
             rows = abs(self.data[some].astype(np.float64, copy=False))
