@@ -92,12 +92,12 @@ class MulticlassSVC(
         place of ``1/2 |W|²``.  Needs a linear kernel, and arrays in memory.  No intercept is added,
         whatever ``fit_intercept``: the map may have a constant feature for each class.
     solver : str, default='auto'
-        'block' (what 'auto' means, but for tensors on a GPU and their like), 'newton' (what it means
-        for 'softmax' on arrays and CSR in memory, and takes nothing else), 'envelope' (what it means
-        for tensors) and 'fw-corrective', which need few passes over all examples, or the plain
-        methods 'fw', 'fw-open-loop' and 'projected-gradient'.  'envelope' needs a linear kernel.
-        All but 'block' and 'newton' take a loss of your own or a feature map, for which 'auto' is 'envelope',
-        or 'fw-corrective' if the loss has no projection or there is a kernel.
+        'block' (what 'auto' means, but for tensors on a GPU and their like), 'newton' (what it
+        means for 'softmax' on arrays and CSR in memory, and for nothing else), 'envelope' (what it
+        means for tensors) and 'fw-corrective', which need few passes over all examples, or the
+        plain methods 'fw', 'fw-open-loop' and 'projected-gradient'.  'envelope' needs a linear
+        kernel.  All but 'block' and 'newton' take a loss of your own or a feature map, for which
+        'auto' is 'envelope', or 'fw-corrective' if the loss has no projection or there is a kernel.
     last_iterate : bool, default=False
         Return the last iterate of a plain method, as it is published; else the one of them with
         the smallest objective.
@@ -140,12 +140,12 @@ class MulticlassSVC(
     intercept_ : array of shape (m,) or (1,)
     dual_coef_ : CSR array of shape (n, m), or CSR tensor
         Attains ``bound_``, or more with 'envelope' and smoothing; ``X' dual_coef_`` is
-        near W.  After 'newton', 'envelope' and 'fw-corrective' it is made when it is first asked for, of the
-        data, which the model refers to until then; so it is when the model is saved, copied or
-        pickled.  None where the points are neither kept nor can be found again: after the plain
-        methods without smoothing, after these two from a checkpoint, and where rows are spread over
-        a cluster or streamed, if a plain method's last step was not its best, if they would take
-        more than 2 GiB, or if a worker died after the last round.
+        near W.  After 'newton', 'envelope' and 'fw-corrective' it is made when it is first asked
+        for, of the data, which the model refers to until then; so it is when the model is saved,
+        copied or pickled.  None where the points are neither kept nor can be found again: after the
+        plain methods without smoothing, after 'envelope' and 'fw-corrective' from a checkpoint, and
+        where rows are spread over a cluster or streamed, if a plain method's last step was not its
+        best, if they would take more than 2 GiB, or if a worker died after the last round.
     support_ : array of int
         The training examples that the machine is made of.  Other kernels than 'linear' only.
     kernel_shift_ : float

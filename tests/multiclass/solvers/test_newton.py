@@ -108,6 +108,17 @@ def test_a_path_has_the_optima_of_single_fits() -> None:
     assert steps > 0  # earlier solutions save products
 
 
+def test_two_classes_keep_the_difference_only() -> None:
+    X, y = load_digits(return_X_y=True)
+    X, y = X[y < 2] / 16, y[y < 2]
+    for rows in (X, sp.csr_array(X)):
+        model = MulticlassSVC(loss="softmax", tol=1e-9, fit_intercept=False).fit(rows, y)
+        assert certify(model, rows, y).holds
+        scores = X @ model.coef_[0] * np.where(y == 1, 1.0, -1.0)
+        value = 0.25 * (model.coef_**2).sum() + np.logaddexp(0.0, -scores).sum()
+        assert model.objective_ == pytest.approx(value, rel=1e-10)
+
+
 def test_a_start_of_other_data_does_no_harm() -> None:
     X, y = load_digits(return_X_y=True)
     model = MulticlassSVC(loss="softmax", warm_start=True).fit(X, y)

@@ -290,7 +290,7 @@ class NewtonDescent:
         noise = settings.noise * unit * abs(here.value)
         step = 1.0
         for _ in range(settings.shortenings):
-            found = self.at(here.image + step * direction)
+            found = self.at(self._centred(here.image + step * direction))
             if found.value <= here.value + settings.decrease * step * slope + noise:
                 break
             step *= 0.5
@@ -420,7 +420,15 @@ class NewtonDescent:
                 break
             weights = weights + step * way
             value, slope, bend = trial
-        return np.asarray(sum(w * image for w, image in zip(weights, images, strict=True)))
+        return self._centred(sum(w * image for w, image in zip(weights, images, strict=True)))
+
+    def _centred(self, image: Any) -> FloatArray:
+        """The weights without what all classes share, which losses do not see: no more than P.
+
+        Of two classes the model keeps the difference only.
+        """
+        out: FloatArray = image - image.mean(axis=1 if self.products.sparse else 0, keepdims=True)
+        return out
 
 
 class _Span:
