@@ -31,6 +31,8 @@ from cornerstep.learning.kernel_functions import Kernel, gamma_value
 from cornerstep.learning.specs import Schema
 from cornerstep.learning.targets import classes_and_labels, example_weights
 from cornerstep.multiclass import parameters, verification
+from cornerstep.multiclass.calibration import temperature
+from cornerstep.multiclass.entropic import is_softmax
 from cornerstep.multiclass.examples import Examples, JointExamples, KernelExamples, with_constant
 from cornerstep.multiclass.model_file import SCHEMA
 from cornerstep.multiclass.parameters import (
@@ -112,6 +114,10 @@ class MulticlassSVC(
         like all others; a larger scaling regularises them less.  With a kernel the constant
         ``intercept_scaling²`` is added to it.
     intercept_scaling : float, default=1
+    probability : bool, default=False
+        Also for losses that have none of their own: ``predict_proba`` gives ``softmax(s / T)``,
+        T fitted to scores of examples that five more machines have not seen.  They are calibrated,
+        not certified.  Examples in memory, no feature map.
     class_weight : dict or 'balanced', optional
     warm_start : bool, default=False
         Start from the dual points of the last fit if labels and loss are the same.  Methods that
@@ -153,6 +159,8 @@ class MulticlassSVC(
         the kernel 'sigmoid' is not positive semidefinite.  Other kernels than 'linear' only.
     smoothing_ : float
         mu, as 'auto' chose it or as given.
+    temperature_ : float
+        T, with ``probability`` and a loss that has no probabilities of its own.
     machines_ : list of MachineProof
         What is proven, a single one: objective, bound, gap, status, iterations, trace.
     objective_, bound_, gap_ : float
@@ -200,6 +208,7 @@ class MulticlassSVC(
         time_limit: float | None = None,
         fit_intercept: bool = True,
         intercept_scaling: float = 1.0,
+        probability: bool = False,
         class_weight: Any = None,
         warm_start: bool = False,
         checkpoint: Any = None,
@@ -227,6 +236,7 @@ class MulticlassSVC(
         self.time_limit = time_limit
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
+        self.probability = probability
         self.class_weight = class_weight
         self.warm_start = warm_start
         self.checkpoint = checkpoint
@@ -311,8 +321,12 @@ class MulticlassSVC(
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Posed:
         with device_errors(X):
             posed = self._pose(X, y, sample_weight)
-            trained = train(posed.problem, self._settings())
-            self._state = trained.state
+            settings = self._settings()
+            trained = train(posed.problem, settings)
+            self._state = trained.state if self.warm_start else None
+            self.__dict__.pop("temperature_", None)
+            if self.probability and not is_softmax(self.loss):
+                self.temperature_ = temperature(posed.problem, settings, trained)
             self.classes_ = posed.classes
             self.smoothing_ = smoothing_of(self, self.classes_.shape[0])
             self.record([trained.proof])
@@ -365,7 +379,7 @@ class MulticlassSVC(
             start=self._state,
             checkpoint=self.checkpoint,
             last_iterate=self.last_iterate,
-            keeps_state=self.warm_start,
+            keeps_state=self.warm_start or self.probability,
         )
 
     def _pose(self, X: Any, y: Any, sample_weight: Any) -> Posed:

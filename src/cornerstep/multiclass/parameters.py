@@ -53,6 +53,10 @@ def check_parameters(model: Any) -> None:
     mu = model.smoothing
     if not (is_auto(mu) or (isinstance(mu, Real) and 0 <= float(mu) < np.inf)):
         raise ValueError(f"smoothing must be a number >= 0 or 'auto', got {mu!r}")
+    if not isinstance(model.probability, (bool, np.bool_)):
+        raise ValueError(f"probability must be True or False, got {model.probability!r}")
+    if model.probability and model.feature_map is not None:
+        raise ValueError("probability must be False with a feature_map")
     check_stopping(model)
     if model.solver not in SOLVERS:
         raise ValueError(f"solver must be one of {', '.join(SOLVERS)}, got {model.solver!r}")
@@ -131,6 +135,8 @@ def has_curvature(loss: Any) -> bool:
 
 def require_plain(model: Any, what: str) -> None:
     """Complain about what needs all rows in the memory of this process."""
+    if model.probability and not has_curvature(model.loss):
+        raise ValueError(f"probability must be False for {what}")
     if model.kernel != "linear":
         raise ValueError(f"kernel must be 'linear' for {what}, got {model.kernel!r}")
     if model.feature_map is not None:
