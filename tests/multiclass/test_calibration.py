@@ -15,6 +15,7 @@ from sklearn.metrics import log_loss
 from sklearn.preprocessing import StandardScaler
 
 from cornerstep import MulticlassSVC, certify, load, save
+from cornerstep.data.rows import open_rows
 from cornerstep.multiclass.calibration import fitted_temperature
 
 
@@ -87,7 +88,7 @@ def test_refusals(tmp_path: Any) -> None:
         MulticlassSVC(probability=True, feature_map=lambda X: X).fit(X, y)
     np.save(tmp_path / "X.npy", X)
     with pytest.raises(ValueError, match=r"^probability must be False for rows on disk"):
-        MulticlassSVC(probability=True).fit(np.load(tmp_path / "X.npy", mmap_mode="r"), y)
+        MulticlassSVC(probability=True).fit(open_rows(tmp_path / "X.npy"), y)
     model = MulticlassSVC().fit(X, y).set_params(probability=True)
     with pytest.raises(AttributeError, match="predict_proba needs a fit with probability=True"):
         model.predict_proba(X)

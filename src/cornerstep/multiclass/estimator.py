@@ -117,7 +117,8 @@ class MulticlassSVC(
     probability : bool, default=False
         Also for losses that have none of their own: ``predict_proba`` gives ``softmax(s / T)``,
         T fitted to scores of examples that five more machines have not seen.  They are calibrated,
-        not certified.  Examples in memory, no feature map.
+        not certified.  Examples in memory (a memory-mapped array is read as a whole), no feature
+        map.
     class_weight : dict or 'balanced', optional
     warm_start : bool, default=False
         Start from the dual points of the last fit if labels and loss are the same.  Methods that
@@ -393,7 +394,7 @@ class MulticlassSVC(
             from cornerstep.multiclass.arrays.posing import pose
 
             posed = pose(self, X, y, sample_weight)
-        elif rows is not None and (self.kernel == "linear" or rows is X):
+        elif rows is not None and (self._streams or rows is X):
             from cornerstep.multiclass.distributed.posing import pose_streamed
 
             posed = pose_streamed(self, rows, y, sample_weight)
@@ -408,6 +409,11 @@ class MulticlassSVC(
         if posed.feature_names is not None:
             self.feature_names_in_ = np.asarray(posed.feature_names, dtype=object)
         return posed
+
+    @property
+    def _streams(self) -> bool:
+        """Whether a memory-mapped array is read in blocks, rather than as a whole."""
+        return self.kernel == "linear" and (not self.probability or is_softmax(self.loss))
 
     def _pose_arrays(self, X: Any, y: Any, sample_weight: Any) -> Posed:
         X, y = validate_data(
