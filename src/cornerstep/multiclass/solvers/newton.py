@@ -63,24 +63,28 @@ _SINGLE = 1e15  # sums of squares up to which float32 has room, and above its in
 class NewtonSettings:
     """The numbers of truncated Newton steps.
 
-    "Measured" is the CPU time of ten C over four decades on features of flowers102 and cub200, to
-    relative gaps of 1e-3 and 1e-6.
+    "Measured" is the CPU time of ten C over four decades on flowers102 (2,040 x 1,280 features, 102
+    classes), to relative gaps of 1e-3; where nothing is said, none was.
     """
 
     forcing: float = 0.1
-    """Share of the gradient that is left at which conjugate gradients stop."""
+    """Share of the gradient that is left at which conjugate gradients stop.  Measured: 0.03 takes
+    7 % more, 0.2 19 % more."""
 
     target_share: float = 0.6
-    """Share of the gap asked for that a step aims at: they stop there as well."""
+    """Share of the gap asked for that a step aims at: they stop there as well.  Measured: 0.3 takes
+    12 % more, 0.9 4 % less, and more steps that miss."""
 
     most_products: int = 500
     """Products with the Hessian in a step, at most."""
 
     rank: int = 50
-    """Eigenvalues of T in the metric."""
+    """Eigenvalues of T in the metric.  Measured: 1 takes 34 % more, 20 6 % more, 200 38 % more; on
+    the pixels of usps 100 takes 18 % less, 10 29 % more."""
 
     kept: int = 3
-    """Earlier solutions in the span of which a warm start begins."""
+    """Earlier solutions in the span of which a warm start begins.  Measured: 1 takes 84 % more, 2
+    6 % more, 4 6 % more."""
 
     start_steps: int = 8
     """Newton steps in that span, at most."""
