@@ -21,6 +21,7 @@ _MODULES = {
     "cold": "cold",
     "multiclass": "multiclass",
     "losses_time": "losses_time",
+    "softmax": "softmax",
     "fw_iteration": "fw_iteration",
     "gpu": "gpu",
     "mcsvm_figures": "mcsvm_figures",

@@ -138,4 +138,4 @@ def test_bad_estimator(iris):
 
 def test_errors_of_fit_come_through(iris):
     with pytest.raises(ValueError, match="solver must be one of"):
-        regularization_path(MulticlassSVC(solver="newton"), iris[0], iris[1], [1.0])
+        regularization_path(MulticlassSVC(solver="nonsense"), iris[0], iris[1], [1.0])

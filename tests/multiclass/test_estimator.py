@@ -823,7 +823,7 @@ def test_clone_and_pickle(iris, solver, kernel):
         *[({"tol": tol}, "tol must be a number >= 0") for tol in (-1, np.nan, None)],
         ({"intercept_scaling": 0}, "intercept_scaling must be a positive number"),
         ({"loss": "hinge"}, "loss must be one of max-hinge, .*, got 'hinge'"),
-        ({"solver": "newton"}, "solver must be one of auto, .*, got 'newton'"),
+        ({"solver": "nonsense"}, "solver must be one of auto, .*, got 'nonsense'"),
         ({"kernel": "laplace"}, "kernel must be one of linear, .*, got 'laplace'"),
         ({"kernel": 3}, "kernel must be one of linear"),
         ({"loss": "top-k", "k": 3}, "give a smaller k"),

@@ -14,6 +14,7 @@ ESTIMATORS = [
     MulticlassSVC(loss="usunier", k=1, tol=1e-10),
     MulticlassSVC(kernel="rbf", gamma=1.0, smoothing=0, tol=1e-10),
     MulticlassSVC(solver="fw", tol=0.05),
+    MulticlassSVC(loss="softmax", tol=0),
 ]
 
 

@@ -25,6 +25,7 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
+from scipy.special import logsumexp, softmax
 
 from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.multiclass.losses import TopK
@@ -104,6 +105,16 @@ class TopKEntropy(SimplexLoss):
         logs = np.log(beta, out=np.zeros_like(beta), where=beta > 0)
         return 2.0 * (beta * logs).sum(axis=1)
 
+    def sizes_of_margins(self, z: FloatArray, smoothing: float) -> FloatArray:
+        """What envelopes of margins sum up, without signs: of what size their rounding is.
+
+        A margin counts by its share, and so do the logarithms of the classes that err.
+        """
+        shares = softmax(z / smoothing, axis=1)
+        erring = -np.expm1(-logsumexp(z / smoothing, axis=1))  # the label's margin is 0
+        out: FloatArray = (shares * np.abs(z)).sum(axis=1) + 2.0 * _LARGEST_LOG * smoothing * erring
+        return out
+
     def _envelopes_of(
         self, z: FloatArray, labels: IntArray, smoothing: float
     ) -> tuple[FloatArray, FloatArray]:
@@ -161,8 +172,27 @@ class Softmax(TopKEntropy):
         What the scores of other classes get before they are compared with the label's.
     """
 
+    has_curvature = True
+
     def __init__(self, margin: float = 0.0) -> None:
         super().__init__(1, margin)
 
     def __repr__(self) -> str:
         return f"Softmax(margin={self.margin:g})"
+
+    def shares(self, alpha: FloatArray, labels: IntArray) -> FloatArray:
+        """The probabilities p of rows of dual points, of which the second derivative is made."""
+        out = -alpha
+        out[np.arange(labels.size), labels] += 1.0
+        return out
+
+    def bent(self, shares: FloatArray, directions: FloatArray, smoothing: float) -> FloatArray:
+        """The second derivative ``(diag(p) - p p') / mu`` times a direction of each row."""
+        out = shares * directions
+        out -= shares * out.sum(axis=1, keepdims=True)
+        out /= smoothing
+        return out
+
+    def bends(self, shares: FloatArray, smoothing: float) -> FloatArray:
+        """Its diagonal."""
+        return shares * (1.0 - shares) / smoothing

@@ -31,11 +31,14 @@ from cornerstep.learning.kernel_functions import Kernel, gamma_value
 from cornerstep.learning.specs import Schema
 from cornerstep.learning.targets import classes_and_labels, example_weights
 from cornerstep.multiclass import parameters, verification
+from cornerstep.multiclass.calibration import temperature
+from cornerstep.multiclass.entropic import is_softmax
 from cornerstep.multiclass.examples import Examples, JointExamples, KernelExamples, with_constant
 from cornerstep.multiclass.model_file import SCHEMA
 from cornerstep.multiclass.parameters import (
     Posed,
     given_loss,
+    has_curvature,
     is_entropic,
     is_own,
     smoothing_of,
@@ -91,11 +94,12 @@ class MulticlassSVC(
         place of ``1/2 |W|²``.  Needs a linear kernel, and arrays in memory.  No intercept is added,
         whatever ``fit_intercept``: the map may have a constant feature for each class.
     solver : str, default='auto'
-        'block' (what 'auto' means, but for tensors on a GPU and their like), 'envelope' (what it
-        means for these) and 'fw-corrective', which need few passes over all examples, or the plain
-        methods 'fw', 'fw-open-loop' and 'projected-gradient'.  'envelope' needs a linear kernel.
-        All but 'block' take a loss of your own or a feature map, for which 'auto' is 'envelope',
-        or 'fw-corrective' if the loss has no projection or there is a kernel.
+        'block' (what 'auto' means, but for tensors on a GPU and their like), 'newton' (what it
+        means for 'softmax' on arrays and CSR in memory, and for nothing else), 'envelope' (what it
+        means for tensors) and 'fw-corrective', which need few passes over all examples, or the
+        plain methods 'fw', 'fw-open-loop' and 'projected-gradient'.  'envelope' needs a linear
+        kernel.  All but 'block' and 'newton' take a loss of your own or a feature map, for which
+        'auto' is 'envelope', or 'fw-corrective' if the loss has no projection or there is a kernel.
     last_iterate : bool, default=False
         Return the last iterate of a plain method, as it is published; else the one of them with
         the smallest objective.
@@ -110,11 +114,16 @@ class MulticlassSVC(
         like all others; a larger scaling regularises them less.  With a kernel the constant
         ``intercept_scaling²`` is added to it.
     intercept_scaling : float, default=1
+    probability : bool, default=False
+        Also for losses that have none of their own: ``predict_proba`` gives ``softmax(s / T)``,
+        T fitted to scores of examples that five more machines have not seen.  They are calibrated,
+        not certified.  Examples in memory (a memory-mapped array is read as a whole), no feature
+        map.
     class_weight : dict or 'balanced', optional
     warm_start : bool, default=False
         Start from the dual points of the last fit if labels and loss are the same.  Methods that
-        do not keep them start from their weights, if all but C is the same.  Only with it is the
-        dual state kept after a fit.
+        do not keep them start from their weights, if all but C is the same; 'newton' from the best
+        combination of the last three fits.  Only with it is the state kept after a fit.
     checkpoint : str or path, optional
         A file to which the state of training is written every minute, and at the end.  If it is
         there when ``fit`` starts, training goes on from it; it must have been written for the same
@@ -138,12 +147,12 @@ class MulticlassSVC(
     intercept_ : array of shape (m,) or (1,)
     dual_coef_ : CSR array of shape (n, m), or CSR tensor
         Attains ``bound_``, or more with 'envelope' and smoothing; ``X' dual_coef_`` is
-        near W.  After 'envelope' and 'fw-corrective' it is made when it is first asked for, of the
-        data, which the model refers to until then; so it is when the model is saved, copied or
-        pickled.  None where the points are neither kept nor can be found again: after the plain
-        methods without smoothing, after these two from a checkpoint, and where rows are spread over
-        a cluster or streamed, if a plain method's last step was not its best, if they would take
-        more than 2 GiB, or if a worker died after the last round.
+        near W.  After 'newton', 'envelope' and 'fw-corrective' it is made when it is first asked
+        for, of the data, which the model refers to until then; so it is when the model is saved,
+        copied or pickled.  None where the points are neither kept nor can be found again: after the
+        plain methods without smoothing, after 'envelope' and 'fw-corrective' from a checkpoint, and
+        where rows are spread over a cluster or streamed, if a plain method's last step was not its
+        best, if they would take more than 2 GiB, or if a worker died after the last round.
     support_ : array of int
         The training examples that the machine is made of.  Other kernels than 'linear' only.
     kernel_shift_ : float
@@ -151,6 +160,8 @@ class MulticlassSVC(
         the kernel 'sigmoid' is not positive semidefinite.  Other kernels than 'linear' only.
     smoothing_ : float
         mu, as 'auto' chose it or as given.
+    temperature_ : float
+        T, with ``probability`` and a loss that has no probabilities of its own.
     machines_ : list of MachineProof
         What is proven, a single one: objective, bound, gap, status, iterations, trace.
     objective_, bound_, gap_ : float
@@ -198,6 +209,7 @@ class MulticlassSVC(
         time_limit: float | None = None,
         fit_intercept: bool = True,
         intercept_scaling: float = 1.0,
+        probability: bool = False,
         class_weight: Any = None,
         warm_start: bool = False,
         checkpoint: Any = None,
@@ -225,6 +237,7 @@ class MulticlassSVC(
         self.time_limit = time_limit
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
+        self.probability = probability
         self.class_weight = class_weight
         self.warm_start = warm_start
         self.checkpoint = checkpoint
@@ -309,8 +322,12 @@ class MulticlassSVC(
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Posed:
         with device_errors(X):
             posed = self._pose(X, y, sample_weight)
-            trained = train(posed.problem, self._settings())
-            self._state = trained.state
+            settings = self._settings()
+            trained = train(posed.problem, settings)
+            self._state = trained.state if self.warm_start else None
+            self.__dict__.pop("temperature_", None)
+            if self.probability and not is_softmax(self.loss):
+                self.temperature_ = temperature(posed.problem, settings, trained)
             self.classes_ = posed.classes
             self.smoothing_ = smoothing_of(self, self.classes_.shape[0])
             self.record([trained.proof])
@@ -363,7 +380,7 @@ class MulticlassSVC(
             start=self._state,
             checkpoint=self.checkpoint,
             last_iterate=self.last_iterate,
-            keeps_state=self.warm_start,
+            keeps_state=self.warm_start or self.probability,
         )
 
     def _pose(self, X: Any, y: Any, sample_weight: Any) -> Posed:
@@ -377,7 +394,7 @@ class MulticlassSVC(
             from cornerstep.multiclass.arrays.posing import pose
 
             posed = pose(self, X, y, sample_weight)
-        elif rows is not None and (self.kernel == "linear" or rows is X):
+        elif rows is not None and (self._streams or rows is X):
             from cornerstep.multiclass.distributed.posing import pose_streamed
 
             posed = pose_streamed(self, rows, y, sample_weight)
@@ -392,6 +409,11 @@ class MulticlassSVC(
         if posed.feature_names is not None:
             self.feature_names_in_ = np.asarray(posed.feature_names, dtype=object)
         return posed
+
+    @property
+    def _streams(self) -> bool:
+        """Whether a memory-mapped array is read in blocks, rather than as a whole."""
+        return self.kernel == "linear" and (not self.probability or is_softmax(self.loss))
 
     def _pose_arrays(self, X: Any, y: Any, sample_weight: Any) -> Posed:
         X, y = validate_data(
@@ -425,9 +447,8 @@ class MulticlassSVC(
         if self.kernel == "linear":
             if self.fit_intercept:
                 rows = with_constant(rows, self.intercept_scaling)
-            known = not (is_own(self.loss) or is_entropic(self.loss))
-            sweeps = known and self.solver in ("auto", "block")
-            return Examples(rows, sweeps=sweeps)
+            swept = not (is_own(self.loss) or is_entropic(self.loss)) or has_curvature(self.loss)
+            return Examples(rows, sweeps=swept and self.solver in ("auto", "block", "newton"))
         gamma = 1.0
         if self.kernel == "precomputed":
             if X.shape[0] != X.shape[1]:

@@ -57,6 +57,12 @@ class Examples:
         self.n, self.size = self.data.shape
         self.quick: Any = self._for_sweeps() if sweeps else self.data
 
+    def part(self, kept: Any) -> Examples:
+        """Some of the examples, whose columns are in the same order."""
+        out = Examples(self.data[kept], sweeps=True, reorder=False)
+        out.columns = self.columns
+        return out
+
     def _by_frequency(self, X: Any) -> Any:
         """X with its most frequent columns first: their weights then share pages and caches.
 
@@ -124,7 +130,7 @@ class Examples:
     def absolute_sums(self, block: slice, weights: FloatArray) -> FloatArray:
         """``sum_i weight_i |x_i|`` over the examples of ``block``."""
         out = np.zeros(self.size)
-        step = max(1, _CACHED // self.size)
+        step = _ROWS if self.sparse else max(1, _CACHED // self.size)
         for start in range(block.start, block.stop, step):
             some = slice(start, min(start + step, block.stop))
             rows = abs(self.data[some].astype(np.float64, copy=False))
@@ -307,6 +313,10 @@ class KernelExamples:
         self.data = np.ascontiguousarray(K, dtype=np.float64)
         self.n = self.size = self.data.shape[0]
         self.columns = np.arange(self.n)
+
+    def part(self, kept: Any) -> KernelExamples:
+        """Some of the examples, their entries being what they are."""
+        return KernelExamples(self.data[np.ix_(kept, kept)])
 
     @cached_property
     def rows(self) -> tuple[Any, ...]:

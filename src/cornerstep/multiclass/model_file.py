@@ -41,7 +41,7 @@ _OF_KERNELS = (
 
 def _optional(estimator: Any) -> tuple[str, ...]:
     linear = hasattr(estimator, "coef_")
-    return ("feature_names_in_", *(_OF_KERNELS if linear else _OF_WEIGHTS))
+    return ("feature_names_in_", "temperature_", *(_OF_KERNELS if linear else _OF_WEIGHTS))
 
 
 def _write_loss(loss: losses.Loss, encode: Any, name: str) -> Any:
@@ -84,7 +84,7 @@ SCHEMA = Schema(
         "feature_names_in_": Array(("O",), "d"), "coef_": Array(FLOAT, "r", "d"),
         "intercept_": Array(FLOAT, "r"), "dual_coef_": Maybe(Rows(FLOAT, "n", "m")),
         "machines_": Each(Proof(), length=1), "kernel_shift_": Float(0), "_constant_fit": Number(0),
-        "smoothing_": Float(0), "support_": Array(WHOLE, "s", below="n"),
+        "smoothing_": Float(0), "temperature_": Float(0), "support_": Array(WHOLE, "s", below="n"),
         "_support_rows": Maybe(Rows(FLOAT, "s", "d")), "_machine": Rows(DOUBLE, "s", "m"),
     },
     _optional,

@@ -17,7 +17,8 @@ from cornerstep.multiclass.problem import MulticlassProblem
 from cornerstep.multiclass.simplex_loss import SimplexLoss
 
 PLAIN = ("fw", "fw-open-loop", "projected-gradient")
-SOLVERS = ("auto", "block", "envelope", "fw-corrective", *PLAIN)
+SOLVERS = ("auto", "block", "newton", "envelope", "fw-corrective", *PLAIN)
+_ROWS_ONLY = ("block", "newton")  # of losses of the library, without a feature map
 ENTROPIC = ("softmax", "top-k-entropy")
 SMOOTHING = 0.5  # what 'auto' gives max hinge: as accurate as 0, or more (docs/multiclass.md)
 
@@ -52,12 +53,17 @@ def check_parameters(model: Any) -> None:
     mu = model.smoothing
     if not (is_auto(mu) or (isinstance(mu, Real) and 0 <= float(mu) < np.inf)):
         raise ValueError(f"smoothing must be a number >= 0 or 'auto', got {mu!r}")
+    if not isinstance(model.probability, (bool, np.bool_)):
+        raise ValueError(f"probability must be True or False, got {model.probability!r}")
+    if model.probability and model.feature_map is not None:
+        raise ValueError("probability must be False with a feature_map")
     check_stopping(model)
     if model.solver not in SOLVERS:
         raise ValueError(f"solver must be one of {', '.join(SOLVERS)}, got {model.solver!r}")
     _check_own(model)
     if is_entropic(model.loss):
-        needs = {"solver": ("auto", "envelope"), "kernel": ("linear",)}
+        newton = ("newton",) if has_curvature(model.loss) else ()
+        needs = {"solver": ("auto", *newton, "envelope"), "kernel": ("linear",)}
         for name, may_be in needs.items():
             if getattr(model, name) not in may_be:
                 raise ValueError(
@@ -66,6 +72,8 @@ def check_parameters(model: Any) -> None:
                 )
         if mu == 0:
             raise ValueError(f"smoothing must be 'auto' or positive with loss={model.loss!r}")
+    if model.solver == "newton" and not has_curvature(model.loss):
+        raise ValueError(f"solver='newton' needs loss='softmax', got {model.loss!r}")
     if model.solver == "envelope" and model.kernel != "linear":
         raise ValueError(f"solver='envelope' needs kernel='linear', got {model.kernel!r}")
     if model.last_iterate and model.solver not in PLAIN:
@@ -98,9 +106,11 @@ def _check_own(model: Any) -> None:
                 "its oracle is still the same"
             )
     for name, value in named.items():
-        if model.solver == "block":
-            others = ", ".join(solver for solver in SOLVERS if solver != "block")
-            raise ValueError(f"solver must be one of {others} with {name}={value!r}, got 'block'")
+        if model.solver in _ROWS_ONLY:
+            others = ", ".join(solver for solver in SOLVERS if solver not in _ROWS_ONLY)
+            raise ValueError(
+                f"solver must be one of {others} with {name}={value!r}, got {model.solver!r}"
+            )
     if model.feature_map is not None and not callable(model.feature_map):
         raise ValueError(f"feature_map must be a function or None, got {model.feature_map!r}")
     if model.feature_map is not None and model.kernel != "linear":
@@ -118,8 +128,15 @@ def is_entropic(loss: Any) -> bool:
     return loss in ENTROPIC if isinstance(loss, str) else getattr(loss, "entropic", False)
 
 
+def has_curvature(loss: Any) -> bool:
+    """Whether a loss, or the name of one, has a second derivative when it is smoothed."""
+    return loss == "softmax" if isinstance(loss, str) else getattr(loss, "has_curvature", False)
+
+
 def require_plain(model: Any, what: str) -> None:
     """Complain about what needs all rows in the memory of this process."""
+    if model.probability and not has_curvature(model.loss):
+        raise ValueError(f"probability must be False for {what}")
     if model.kernel != "linear":
         raise ValueError(f"kernel must be 'linear' for {what}, got {model.kernel!r}")
     if model.feature_map is not None:
@@ -173,6 +190,8 @@ def warm_start_signature(problem: MulticlassProblem, solver: str) -> tuple[Any, 
         else (type(loss), digest(vars(loss)))
     )
     shared = (problem.n_classes, digest(problem.labels), *kind)
+    if solver == "newton":  # any weights will do
+        return (*shared, "weights", digest(problem.examples.columns))
     if solver == "block" or (solver != "envelope" and keeps_duals(problem)):
         return (*shared, "block" if solver == "block" else "dual points")
     return (*shared, digest((problem.examples.data, loss.costs)), problem.smoothing)

@@ -51,12 +51,11 @@ def joint_features(feature_map: Any, X: Any, n_classes: int, size: int | None = 
 
 
 def _has_probabilities(machine: Any) -> bool:
-    """Whether the loss of the machine is one of probabilities, or say that it is not."""
-    if is_softmax(machine.loss):
+    """Whether a machine has probabilities, or say that it has not."""
+    if is_softmax(machine.loss) or machine.probability:
         return True
     raise AttributeError(
-        f"predict_proba needs loss='softmax', got {machine.loss!r}: CalibratedClassifierCV of "
-        "scikit-learn makes probabilities of the scores of any classifier"
+        f"predict_proba needs loss='softmax' or probability=True, got loss={machine.loss!r}"
     )
 
 
@@ -65,6 +64,8 @@ class MulticlassScores:
 
     loss: Any
     smoothing_: float
+    probability: bool
+    temperature_: float
     kernel: Any
     degree: int
     coef0: float
@@ -231,13 +232,21 @@ class MulticlassScores:
         scores = to_numpy(self.decision_function(X))
         if scores.ndim == 1:
             scores = np.column_stack([np.zeros_like(scores), scores])
-        return as_kind_of(log_softmax(scores / self.smoothing_, axis=1), X)
+        if is_softmax(self.loss):
+            warmth = self.smoothing_
+        elif hasattr(self, "temperature_"):
+            warmth = self.temperature_
+        else:
+            raise AttributeError("predict_proba needs a fit with probability=True")
+        return as_kind_of(log_softmax(scores / warmth, axis=1), X)
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> FloatArray:
-        """The probabilities of the classes, ``softmax(scores / mu)``; for ``loss='softmax'``.
+        """The probabilities of the classes, ``softmax(scores / T)``.
 
-        They are the model's own: what the loss is the negative log-likelihood of.
+        Those of ``loss='softmax'`` are the model's own, what the loss is the negative
+        log-likelihood of, with T = mu.  With ``probability=True`` other losses have them too, T
+        fitted to held-out scores.
 
         Parameters
         ----------

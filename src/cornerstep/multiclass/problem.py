@@ -106,6 +106,25 @@ class MulticlassProblem:
         """Complain unless a pool of classes and weights is one of dual points of this problem."""
         check_duals(pool, self.labels, self.n_classes, self.loss)
 
+    def part(self, kept: Any) -> MulticlassProblem:
+        """The problem of some of the examples; not of joint features."""
+        return MulticlassProblem(
+            self.examples.part(kept),
+            self.labels[kept],
+            self.n_classes,
+            self.loss.rows(kept),
+            self.scales[kept],
+            self.smoothing,
+            self.constant,
+        )
+
+    def scores_of(self, weights: Any, expansion: Any, kept: Any) -> FloatArray:
+        """Scores of the other examples by a machine of some: its weights, or what is left of it."""
+        examples = self.examples
+        if weights is None:
+            return np.asarray((expansion.T @ examples.data[np.ix_(kept, ~kept)]).T)
+        return np.asarray(examples.data[~kept] @ weights[:, examples.columns].T)
+
     def blocks(self) -> Iterator[slice]:
         """Runs of examples whose scores fit in memory together."""
         for start in range(0, self.examples.n, self._rows):

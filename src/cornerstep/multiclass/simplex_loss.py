@@ -39,7 +39,8 @@ class SimplexLoss:
 
     costs: FloatArray | None = None
     per_example: bool = False
-    entropic: bool = False  # whether smoothing is by entropy: the solver 'envelope' alone takes it
+    entropic: bool = False  # whether smoothing is by entropy: no solver of vertices takes it
+    has_curvature: bool = False  # whether smoothed it has a second derivative, for 'newton'
 
     def __init__(self, costs: npt.ArrayLike | None = None, *, per_example: bool = False) -> None:
         self.costs = None if costs is None else _checked_costs(costs)

@@ -104,12 +104,19 @@ def default_solver(problem: Problem) -> str:
     """What 'auto' means: blocks, unless examples or loss are not such that compiled code knows."""
     name: str = problem.examples.default_solver
     loss = problem.shared.loss if isinstance(problem, SpreadProblem) else problem.loss
+    if loss.has_curvature and _holds_rows(problem):
+        return "newton"
     if loss.entropic:
         return "envelope"
     if not isinstance(problem, MulticlassProblem) or isinstance(loss, Loss):
         return name
     smooth = loss.has_projection and not problem.examples.kernel
     return "envelope" if smooth else "fw-corrective"
+
+
+def _holds_rows(problem: Problem) -> bool:
+    """Whether the rows of one example each are in this process."""
+    return isinstance(problem, MulticlassProblem) and problem.examples.terms == 1
 
 
 def _check(problem: Problem, settings: Settings, name: str) -> None:
@@ -157,6 +164,7 @@ def _solver(problem: Any, settings: Settings, name: str, kept: tuple[Any, Any] |
     """
     from cornerstep.multiclass.distributed.auto import SpreadAuto
     from cornerstep.multiclass.distributed.solvers import SpreadAscent, SpreadRows
+    from cornerstep.multiclass.solvers import newton
     from cornerstep.multiclass.solvers.batch import BatchDescent, rescaled_state
     from cornerstep.multiclass.solvers.block import BlockAscent
     from cornerstep.multiclass.solvers.corrective import RULE, CorrectiveDescent
@@ -177,6 +185,10 @@ def _solver(problem: Any, settings: Settings, name: str, kept: tuple[Any, Any] |
         if name == NAME:
             return EnvelopeDescent(SpreadRows(problem), problem.shared)
         return BatchDescent(SpreadRows(problem), name)
+    if name == newton.NAME:
+        return newton.NewtonDescent(
+            problem, settings.stopping.target, () if kept is None else kept[1]
+        )
     if name != "block":
         state = None if kept is None else rescaled_state(problem, kept[1], kept[0])
         if name == NAME:

@@ -369,7 +369,7 @@ class LocalRows(HostRows):
         problem = self.problem
         if source.task == "uniform":
             return self._uniform(block)
-        scores = problem.examples.scores(block, source.image)
+        scores = problem.examples.scores(block, source.image, exact=not source.quick)
         if source.task == "nearest":
             loss, labels = problem.loss.rows(block), problem.labels[block]
             return loss.dual_point(scores, labels, source.smoothing)
