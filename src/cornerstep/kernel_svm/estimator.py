@@ -21,10 +21,10 @@ from cornerstep.kernel_svm import parameters, verification
 from cornerstep.kernel_svm.base import KernelMachine
 from cornerstep.kernel_svm.model_file import SCHEMA
 from cornerstep.kernel_svm.pairs import (
+    Pairs,
     kernel_shift,
     one_against_one,
     pairs_of,
-    pose,
     sizes_given,
 )
 from cornerstep.kernel_svm.training import TrainedPair, train_pairs
@@ -281,28 +281,18 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, KernelMachine):
         starts = kept[1] if kept is not None and kept[0] == signature else None
         size = sizes_given(self.nu, self.K, None if self.C is None else float(self.C))
         threads, limit = allowed_threads(), int(self.cache_size * 1e6)
+        problems = Pairs(
+            X, labels, weights, self._kernel_fit, size, limit, threads, self.kernel_shift_
+        )
         pairs = pairs_of(self.classes_.size)
-        posed = [
-            partial(
-                pose,
-                X,
-                labels,
-                weights,
-                classes,
-                self._kernel_fit,
-                size,
-                limit,
-                threads,
-                self.kernel_shift_,
-            )
-            for classes in pairs
-        ]
+        posed = [partial(problems.pose, classes) for classes in pairs]
         settings = [
             replace(one, start=None if starts is None else starts[k], cardinality=self.cardinality)
             for k, one in enumerate(self._settings(len(pairs)))
         ]
         trained = train_pairs(posed, settings, self._jobs(len(pairs)))
         self._state = (signature, [each.training.beta for each in trained])
+        self.n_kernel_evaluations_ = problems.evaluations
         return trained
 
     def _jobs(self, pairs: int) -> int:
@@ -332,7 +322,7 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, KernelMachine):
         self._shape_fit = X.shape
         machines = [each.machine for each in trained]
         runs = [each.training for each in trained]
-        self.n_kernel_evaluations_ = sum(run.evaluations for run in runs)
+        self.n_kernel_evaluations_ += sum(run.evaluations for run in runs)
         alone = m == 2
         for name in ("C", "nu", "K", "margin"):
             values = np.array([getattr(machine, name) for machine in machines])

@@ -41,7 +41,10 @@ def starting_point(
     is best for the gradient of that solution on all examples.  Slim hulls start at 0 and grow.
     """
     settings = settings or WorkingSetSettings()
-    if problem.width < settings.slim:
+    if problem.columns.is_whole:
+        return problem.central_vertex(), False
+    cheap = problem.n <= settings.whole_columns and problem.columns.room == problem.n
+    if (problem.K is None and cheap) or (problem.width < settings.slim and not cheap):
         return np.zeros(problem.n), False
     begun = work_seconds()
     order = problem.shuffled(rng)
