@@ -264,7 +264,7 @@ MODELS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 #: Parameters and attributes that neither predictions nor the certificate depend on.
-HARMLESS = {
+HARMLESS = {"decision_function_shape", "break_ties",
     "solver", "max_iter", "time_limit", "cache_size", "warm_start", "n_jobs", "random_state",
     "verbose",
     # how the model was found, not what it is

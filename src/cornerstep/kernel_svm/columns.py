@@ -55,6 +55,10 @@ class KernelColumns:
         self._stamps = np.zeros(self.room, dtype=np.int64)  # when it was last used
         self._clock = 0
 
+    def are_cheap(self, most: int) -> bool:
+        """Whether all of at most ``most`` columns can be kept, and none waits for a function."""
+        return self.n <= most and self.room == self.n and not self.kernel.is_foreign
+
     def take(self, examples: IntArray) -> KernelColumns:
         """Columns of the kernel matrix of some of the examples, kept where all are."""
         matrix = self.store[np.ix_(examples, examples)] if self.is_whole else None

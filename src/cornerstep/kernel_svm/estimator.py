@@ -84,6 +84,10 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, KernelMachine):
         Megabytes that kept kernel columns of a pair of classes may take.
     class_weight : dict or 'balanced', optional
         Multiplies the weights of the examples.
+    decision_function_shape : {'ovr', 'ovo'}, default='ovr'
+    break_ties : bool, default=False
+        As in :class:`sklearn.svm.SVC`: of several classes, whether ``decision_function`` has a
+        column for each class or for each pair, and whether a tie of votes is broken by its values.
     warm_start : bool, default=False
         Start from the solution of the last fit, if examples and labels are as many and the same.
     n_jobs : int, optional
@@ -167,6 +171,8 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, KernelMachine):
         time_limit: float | None = None,
         cache_size: float = 1000,
         class_weight: Any = None,
+        decision_function_shape: str = "ovr",
+        break_ties: bool = False,
         warm_start: bool = False,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -188,6 +194,8 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, KernelMachine):
         self.time_limit = time_limit
         self.cache_size = cache_size
         self.class_weight = class_weight
+        self.decision_function_shape = decision_function_shape
+        self.break_ties = break_ties
         self.warm_start = warm_start
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -337,21 +345,25 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, KernelMachine):
     def decision_function(self, X: Any) -> FloatArray:
         """Scores of the second class for two classes, else of each class (votes, ties by scores).
 
+        With ``decision_function_shape='ovo'`` those of each pair, positive for the first of it.
+
         Parameters
         ----------
         X : array or CSR matrix of shape (n, d), or kernel values (n, n_train) if precomputed
 
         Returns
         -------
-        array of shape (n,) for two classes, else (n, m)
+        array of shape (n,) for two classes, else (n, m), or (n, m (m - 1) / 2) of pairs
         """
         scores = self._scores(X)
         if self.classes_.size == 2:
             return scores.ravel()
+        if self.decision_function_shape == "ovo":
+            return scores
         return _ovr_decision_function(scores < 0, -scores, self.classes_.size)
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
-        """The class that wins most pairs, the first of them if several do.
+        """The class that wins most pairs; of several that do the first, or see ``break_ties``.
 
         Parameters
         ----------
@@ -361,6 +373,8 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, KernelMachine):
         -------
         array of shape (n,)
         """
+        if self.break_ties and self.classes_.size > 2:
+            return self.classes_[self.decision_function(X).argmax(axis=1)]
         scores = self._scores(X)
         if self.classes_.size == 2:
             return self.classes_[(scores.ravel() > 0).astype(np.intp)]

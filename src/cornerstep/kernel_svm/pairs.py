@@ -6,7 +6,7 @@ Training and verification pose the same problem of a pair: its examples, kernel,
 from __future__ import annotations
 
 from itertools import combinations
-from threading import Lock
+from threading import Lock, local
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -87,6 +87,8 @@ def kernel_shift(kernel: KernelParameters, X: Any) -> tuple[float, int]:
 class Pairs:
     """The problems of all pairs of classes: rows and kernel are set up once for all of them.
 
+    A thread is done with a pair before it poses the next one.
+
     Parameters
     ----------
     X, labels, weights
@@ -123,6 +125,7 @@ class Pairs:
         self._within: dict[int, FloatArray] = {}  # kernel matrices of the classes
         self.evaluations = 0
         self._lock = Lock()
+        self._own = local()
 
     def pose(self, classes: tuple[int, int]) -> Pair:
         """The problem of a positive and a negative class."""
@@ -137,6 +140,7 @@ class Pairs:
             K = min(float(K), float(caps[:positive].sum()), float(caps[positive:].sum()))
         kernel = self._kernel if places.size == self._kernel.n else self._kernel.take(places)
         is_small = places.size <= _WHOLE and 8 * places.size**2 <= self._limit
+        is_small = is_small and not kernel.is_foreign
         matrix = self._matrix(*classes) if is_small else None
         columns = KernelColumns(kernel, self._limit, matrix)
         problem = ReducedHullProblem(columns, signs, caps, K=K, C=self._size["C"])
@@ -145,7 +149,7 @@ class Pairs:
     def _matrix(self, first: int, second: int) -> FloatArray:
         """The kernel matrix of two classes; what is within a class serves all of its pairs."""
         rows, columns = self._places[first], self._places[second]
-        out = np.empty((rows.size + columns.size,) * 2)
+        out = self._room((rows.size + columns.size) ** 2).reshape(rows.size + columns.size, -1)
         for c, part in ((first, slice(0, rows.size)), (second, slice(rows.size, None))):
             with self._lock:  # pairs in other threads need it as well
                 if c not in self._within:
@@ -157,6 +161,16 @@ class Pairs:
         with self._lock:
             self.evaluations += across.size
         return out
+
+    def _room(self, size: int) -> FloatArray:
+        """Memory for the matrix of a pair, the same for all that a thread poses one by one.
+
+        Fresh memory would cost as much as the entries: the system clears it page by page.
+        """
+        kept: FloatArray = getattr(self._own, "room", np.empty(0))
+        if kept.size < size:
+            kept = self._own.room = np.empty(size)
+        return kept[:size]
 
 
 def without_offset(

@@ -44,6 +44,7 @@ class PairedKernel:
         self.kernel = kernel
         self.n = 2 * kernel.n
         self.entries_are_costly = kernel.entries_are_costly
+        self.is_foreign = kernel.is_foreign
 
     @property
     def sizes(self) -> FloatArray:

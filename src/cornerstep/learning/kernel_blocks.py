@@ -40,6 +40,7 @@ class Kernel(Protocol):
 
     n: int
     entries_are_costly: bool  # whether to compute an entry costs more than to move it
+    is_foreign: bool  # whether a function of somebody else computes the entries, at any cost
 
     @property
     def sizes(self) -> FloatArray:
@@ -100,6 +101,7 @@ class InnerProductKernel:
     """
 
     shift = 0.0  # what is added to the diagonal
+    is_foreign = False
 
     def __init__(
         self, X: Any, name: str, gamma: float = 1.0, degree: float = 3, coef0: float = 0.0
@@ -299,6 +301,8 @@ class PrecomputedKernel:
     matrix : array of shape (n, n)
     """
 
+    is_foreign = False
+
     def __init__(self, matrix: Any) -> None:
         self.matrix = np.asarray(matrix)
         self.entries_are_costly = False
@@ -331,6 +335,8 @@ class CallableKernel:
     X : array or CSR matrix of shape (n, d)
     function : callable
     """
+
+    is_foreign = True
 
     def __init__(self, X: Any, function: Callable[[Any, Any], Any]) -> None:
         self.X, self.function = X, function

@@ -74,7 +74,8 @@ def rounds(
         joins, and of what may be left in a working set; the share of it among kept coordinates
         below which others are wanted.
     counts : tuple of int
-        Violators that join; newcomers; coordinates of a working set; steps for each of them.
+        Violators that join; newcomers; coordinates of a working set; steps for each of them; rounds
+        in which the violation among kept coordinates must halve.
     most : int
         Steps times coordinates after which to come back.
 
@@ -84,11 +85,12 @@ def rounds(
         Why they ended; the coordinates whose columns are wanted; whether anything moved.
     """
     atol, rtol, share, accuracy, worth = numbers
-    known, newcomers, room, steps_each = counts
+    known, newcomers, room, steps_each, patience = counts
     middles = np.zeros(2)
     none = np.empty(0, np.intp)
     moved, work, everyone = False, 0, np.arange(beta.size)
     product = np.empty(store.shape[1])
+    least, since = np.inf, 0
     while True:
         largest, kept = violations(beta, gradient, lower, upper, slots, split, middles)
         value, gap = rough_gap(beta, gradient, linear, lower, upper, split, middles)
@@ -101,8 +103,11 @@ def rounds(
         )  # fmt: skip
         if wanting:
             return WANTING, everyone[chosen & (slots < 0)], moved
-        if work >= most:
-            return SPENT, none, moved
+        since += 1
+        if kept < 0.5 * least:
+            least, since = kept, 0
+        if work >= most or since == patience:
+            return SPENT if since < patience else HARD, none, moved
         some = everyone[chosen]
         size = some.size
         K = np.empty((size, size))

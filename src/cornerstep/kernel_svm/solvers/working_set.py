@@ -92,9 +92,7 @@ class WorkingSetDescent:
         self._slim_support = settings.slim_support * least if self.growing else 0.0
         self._stagnation = Stagnation(settings)
         #: Whether whole columns cost less than care for them, and all of them can be kept.
-        self._columns_are_cheap = (
-            problem.n <= settings.whole_columns and self.columns.room == problem.n
-        )
+        self._columns_are_cheap = self.columns.are_cheap(settings.whole_columns)
         self._rounds_left = problem.n  # in which hulls may grow: then they are filled up
         self._damping = settings.damping
         self._least_violation, self._rounds = np.inf, 0  # the least so far, and rounds since
@@ -176,7 +174,13 @@ class WorkingSetDescent:
                 int(settings.newcomers_per_support * np.count_nonzero(beta)),
                 settings.least_newcomers,
             )
-            counts = (settings.kept_violators, newcomers, settings.largest, settings.first_steps)
+            counts = (
+                settings.kept_violators,
+                newcomers,
+                settings.largest,
+                settings.first_steps,
+                settings.patience,
+            )
             state, wanted, some = rounds(
                 beta, gradient, problem.linear, problem.lower, problem.upper, columns.store,
                 columns.slots, columns.places, problem.split, numbers, counts, settings.most_work,
