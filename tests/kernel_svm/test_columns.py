@@ -189,3 +189,26 @@ def test_exact_products_lose_nothing_but_the_rounding_of_products():
     columns.add_product(np.arange(3), values, out)
     assert (out == 0.0).all()
     assert (columns.exact_product(np.arange(3), values) == 1.0).all()
+
+
+def test_far_rows_leave_the_others_to_products(monkeypatch):
+    """What is far from the rest is computed from differences, and the rest is not."""
+    from cornerstep.learning import distances
+
+    X = examples(200, 5)
+    X[[7, 90]] *= 100.0
+    X[91] = X[90] + 1e-3
+    kernel = InnerProductKernel(X, "rbf", **PARAMETERS)
+    refined, refine = [], distances.refine_dense
+
+    def counted(part, *given):
+        refined.append(part.size)
+        refine(part, *given)
+
+    monkeypatch.setattr(distances, "refine_dense", counted)
+    computed = kernel.block(np.arange(200), None)
+    squares = ((X[:, None] - X) ** 2).sum(axis=2)
+    error = np.abs(computed - np.exp(-PARAMETERS["gamma"] * squares))
+    assert (error.sum(axis=1) <= kernel.errors(np.ones(200)) + 1e-15).all()
+    assert error.max() < 1e-11
+    assert sum(refined) < 200 * 200 / 20

@@ -287,7 +287,7 @@ def test_row_order_and_class_names_do_not_matter(blobs):
 
 
 def test_a_warm_start_saves_the_way(cancer):
-    X, y = cancer
+    X, y = np.vstack([cancer[0], 1.01 * cancer[0]]), np.tile(cancer[1], 2)
     clf = ReducedHullSVC(0.1, warm_start=True, tol=1e-6).fit(X, y)
     first = clf.n_kernel_evaluations_
     clf.set_params(nu=0.11).fit(X, y)
@@ -305,7 +305,7 @@ def test_limits_keep_a_certified_model(method, cancer):
     X, y = cancer
     best = exact(0.1).fit(X, y).objective_
     with pytest.warns(ConvergenceWarning, match=r"relative gap <= 1e-08\): The iteration limit"):
-        clf = ReducedHullSVC(0.1, solver=method, tol=1e-8, max_iter=3).fit(X, y)
+        clf = ReducedHullSVC(0.1, solver=method, tol=1e-8, max_iter=0).fit(X, y)
     assert clf.status_ is Status.ITERATION_LIMIT
     assert clf.objective_ - clf.gap_ <= best <= clf.objective_
     clf = ReducedHullSVC(0.1, solver=method, tol=1e-8, time_limit=0).fit(X, y)
@@ -619,3 +619,45 @@ def test_by_default_any_classes_can_be_trained():
     assert len(set(clf.predict(X))) == 1
     assert clf.C_ == 1.0
     assert certify(clf, X, y).holds
+
+
+@pytest.mark.parametrize("shape", ["ovr", "ovo"])
+def test_votes_and_ties_are_those_of_scikit_learn(shape):
+    rng = np.random.default_rng(0)
+    y = np.arange(300) % 5
+    X = rng.standard_normal((300, 2)) + 0.8 * np.eye(5)[y, :2]
+    strangers = 1.5 * rng.standard_normal((2000, 2))
+    theirs = SVC(tol=1e-9, decision_function_shape=shape).fit(X, y)
+    ours = ReducedHullSVC(C=1.0, tol=1e-10, decision_function_shape=shape).fit(X, y)
+    scores = theirs.decision_function(strangers)
+    assert ours.decision_function(strangers) == pytest.approx(scores, abs=1e-4)
+    clear = np.abs(ours.set_params(decision_function_shape="ovo").decision_function(strangers))
+    clear = clear.min(axis=1) > 1e-4
+    votes = ours.predict(strangers)
+    assert (votes[clear] == theirs.predict(strangers)[clear]).all()
+    for model in (ours, theirs):
+        model.set_params(decision_function_shape="ovr", break_ties=True)
+    assert (ours.predict(strangers)[clear] == theirs.predict(strangers)[clear]).all()
+    assert (ours.predict(strangers) != votes).any()
+
+
+def test_ties_of_pairs_are_not_broken():
+    with pytest.raises(ValueError, match="break_ties must be False"):
+        ReducedHullSVC(break_ties=True, decision_function_shape="ovo").fit([[0.0], [1.0]], [0, 1])
+    with pytest.raises(ValueError, match="must be 'ovr' or 'ovo', got 'pairs'"):
+        ReducedHullSVC(decision_function_shape="pairs").fit([[0.0], [1.0]], [0, 1])
+
+
+@pytest.mark.parametrize("options", [{"C": 3.0}, {"nu": 0.1}], ids=str)
+def test_pairs_of_small_and_of_large_classes_are_those_of_two_classes(options):
+    """Whether the matrix of a pair is computed at once or by columns, together or alone."""
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1, 2], [700, 500, 60])
+    X = rng.standard_normal((y.size, 3)) + 3.0 * np.eye(3)[y]
+    gamma = 0.5
+    several = ReducedHullSVC(tol=1e-8, gamma=gamma, **options).fit(X, y)
+    for k, pair in enumerate(((0, 1), (0, 2), (1, 2))):
+        some = np.isin(y, pair)
+        alone = ReducedHullSVC(tol=1e-8, gamma=gamma, **options).fit(X[some], y[some])
+        assert several.machines_[k].objective == pytest.approx(alone.objective_, rel=1e-7)
+        assert several.intercept_[k] == pytest.approx(-alone.intercept_[0], abs=1e-3)

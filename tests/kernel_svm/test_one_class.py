@@ -171,7 +171,7 @@ def test_what_cannot_be_solved_is_said():
 
 def test_runs_end_with_what_they_have():
     X = clouds(400)
-    model = OneClassHull(0.3, tol=1e-9, max_iter=1)
+    model = OneClassHull(0.3, tol=1e-9, max_iter=0)
     with pytest.warns(match="OneClassHull stopped"):
         model.fit(X)
     assert model.status_ is Status.ITERATION_LIMIT

@@ -51,13 +51,14 @@ def feasible(task, beta, tol=1e-12):
         assert abs(negative + task.K) <= tol * size
 
 
+@pytest.mark.parametrize("columns", [0, 5000])
 @pytest.mark.parametrize("weights", ["equal", "different"])
 @pytest.mark.parametrize("name", SETTINGS)
-def test_auto_finds_the_optimum(name, weights):
+def test_auto_finds_the_optimum(name, weights, columns):
     _, signs, matrix = draw()
     caps, options = caps_of(weights), SETTINGS[name]
     task = problem(matrix, signs, caps, **options)
-    found = train(task, tol=1e-9, max_iter=300)
+    found = train(task, tol=1e-9, max_iter=300, whole_columns=columns)
     best, _ = optimum(matrix, signs, caps, **options)
     feasible(task, found.beta)
     assert found.proof.status is Status.SOLVED
@@ -168,7 +169,7 @@ def test_the_gap_is_never_below_the_error(seed, p, q, share, use_C, weighted, du
 def test_rounds_never_increase_the_value():
     _, signs, matrix = draw(400, 0.3, gap=0.5)
     for options in ({"K": 15}, {"C": 30.0}):
-        found = train(problem(matrix, signs, **options), tol=1e-10, max_iter=500)
+        found = train(problem(matrix, signs, **options), tol=1e-10, max_iter=500, whole_columns=0)
         grown = np.array(found.proof.trace["kind"]) == "growth"  # those are hulls of another size
         values = found.proof.trace["value"][np.flatnonzero(grown).max(initial=0) :]
         assert values.size > 10
@@ -193,7 +194,7 @@ def test_slim_hulls_grow_within_their_size(weights):
         if "growth" in iterate.kind and sums[0] < 12.5 * (1 - 1e-9):
             assert np.isnan(iterate.gap)
 
-    found = train(task, tol=1e-6, callback=watch)
+    found = train(task, tol=1e-6, callback=watch, whole_columns=0)
     assert sizes[0] == 0
     assert (np.diff(sizes) >= -1e-12).all()
     assert sizes[-1] == pytest.approx(12.5, rel=1e-12)
@@ -207,7 +208,7 @@ def test_growth_that_is_cut_short_is_filled_up_and_certified():
     best, _ = optimum(matrix, signs, np.ones(120), K=20)
     for rounds in (0, 1, 5):
         task = problem(matrix, signs, K=20)
-        found = train(task, tol=1e-6, max_iter=rounds)
+        found = train(task, tol=1e-6, max_iter=rounds, whole_columns=0)
         assert found.proof.status is Status.ITERATION_LIMIT
         feasible(task, found.beta)
         assert found.proof.bound <= best <= found.proof.objective * (1 + 1e-12)
@@ -216,7 +217,7 @@ def test_growth_that_is_cut_short_is_filled_up_and_certified():
 def test_hulls_that_grow_may_need_everyone():
     _, signs, matrix = draw(60, 0.3)
     K = float((signs > 0).sum())
-    found = train(problem(matrix, signs, K=K), tol=1e-8)
+    found = train(problem(matrix, signs, K=K), tol=1e-8, whole_columns=0)
     assert found.proof.status is Status.SOLVED
     np.testing.assert_allclose(found.beta[signs > 0], 1.0)
 
@@ -229,7 +230,7 @@ def test_slim_hulls_touch_no_more_columns_than_smo():
     task = ReducedHullProblem(
         KernelColumns(kernel, 10**8), np.where(y[order] > 0, 1.0, -1.0), np.ones(y.size), K=20
     )
-    found = train(task, tol=1e-3)
+    found = train(task, tol=1e-3, whole_columns=0)
     assert found.proof.status is Status.SOLVED
     assert found.evaluations <= 108 * y.size  # SMO with second-order selection, from zero
 

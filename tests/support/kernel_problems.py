@@ -9,6 +9,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from cornerstep.kernel_svm import training
 from cornerstep.kernel_svm.columns import KernelColumns
 from cornerstep.kernel_svm.problem import ReducedHullProblem
+from cornerstep.kernel_svm.solvers.settings import WorkingSetSettings
 from cornerstep.learning.kernel_blocks import PrecomputedKernel
 from cornerstep.optimiser.loop import Stopping
 
@@ -46,11 +47,18 @@ def optimum(matrix, signs, caps, K=None, C=None):
     return task.value, a.value
 
 
-def train(task, solver="auto", *, seed=0, tol=1e-3, max_iter=10_000, start=None, callback=None):
-    """A machine trained to a relative gap of ``tol``."""
+def train(
+    task, solver="auto", *, seed=0, tol=1e-3, max_iter=10_000, start=None, callback=None, **numbers
+):
+    """A machine trained to a relative gap of ``tol``, with other ``numbers`` of 'auto'."""
     stopping = Stopping(0.0, tol, max_iter)
     rng = np.random.default_rng(seed)
     settings = training.Settings(
-        solver=solver, stopping=stopping, rng=rng, start=start, callback=callback
+        solver=solver,
+        stopping=stopping,
+        rng=rng,
+        start=start,
+        callback=callback,
+        working_set=WorkingSetSettings(**numbers),
     )
     return training.train(task, settings)

@@ -113,6 +113,7 @@ def kernel_svm() -> None:
     from scipy.sparse import csr_array
 
     from cornerstep import ReducedHullSVC
+    from support.kernel_problems import problem, train
 
     rng = np.random.default_rng(0)
     y = np.arange(40) % 2
@@ -123,6 +124,8 @@ def kernel_svm() -> None:
     wide[:, -1] = y
     for rows in (X, wide, csr_array(wide)):
         ReducedHullSVC(0.5, kernel="rbf", gamma=1.0, random_state=0).fit(rows, y)
+    task = problem(X @ X.T + 1, np.sort(2.0 * y - 1)[::-1], K=5)
+    train(task, whole_columns=0)
 
 
 def boosting() -> None:

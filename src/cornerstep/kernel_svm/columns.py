@@ -24,6 +24,8 @@ class KernelColumns:
     kernel : Kernel
     limit : int
         Bytes that kept columns may take; with less than a column's worth none is kept.
+    matrix : array of shape (n, n), optional
+        The kernel matrix where it is known: all columns are kept.
 
     Attributes
     ----------
@@ -31,26 +33,41 @@ class KernelColumns:
         Entries of the kernel matrix computed so far, by whatever method.
     room, kept : int
         How many columns may be kept, and how many slots have been filled.
+    store : array of shape (room, n)
+        The kept columns, as rows.
     slots : array of shape (n,)
         Where the column of each example is kept, -1 if it is not.
+    places : array of shape (n,)
+        Which entries of a kept column are those of each example.
     """
 
-    def __init__(self, kernel: Kernel, limit: int) -> None:
+    def __init__(self, kernel: Kernel, limit: int, matrix: FloatArray | None = None) -> None:
         self.kernel = kernel
         self.n = kernel.n
         self.limit = int(limit)
         self.evaluations = 0
-        self.room = min(self.limit // (8 * self.n), self.n)
-        self._store = np.empty((self.room, self.n))
-        self.slots = np.full(self.n, -1)
+        self.room = min(self.limit // (8 * self.n), self.n) if matrix is None else self.n
+        self.store = np.empty((self.room, self.n)) if matrix is None else matrix
+        self.kept = 0 if matrix is None else self.n
+        self.slots, self.places = np.full(self.n, -1), np.arange(self.n)
         self._owners = np.full(self.room, -1)  # whose column a slot keeps
+        self.slots[: self.kept] = self._owners[: self.kept] = np.arange(self.kept)
         self._stamps = np.zeros(self.room, dtype=np.int64)  # when it was last used
         self._clock = 0
-        self.kept = 0
+
+    def are_cheap(self, most: int) -> bool:
+        """Whether all of at most ``most`` columns can be kept, and none waits for a function."""
+        return self.n <= most and self.room == self.n and not self.kernel.is_foreign
 
     def take(self, examples: IntArray) -> KernelColumns:
-        """Columns of the kernel matrix of some of the examples, none of them kept yet."""
-        return KernelColumns(self.kernel.take(examples), self.limit)
+        """Columns of the kernel matrix of some of the examples, kept where all are."""
+        matrix = self.store[np.ix_(examples, examples)] if self.is_whole else None
+        return KernelColumns(self.kernel.take(examples), self.limit, matrix)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all columns are kept, in order."""
+        return self.kept == self.n and bool((self.slots == np.arange(self.n)).all())
 
     def _evaluate(self, rows: IntArray, columns: IntArray | None = None) -> Block:
         self.evaluations += rows.size * (self.n if columns is None else columns.size)
@@ -62,7 +79,7 @@ class KernelColumns:
 
         slots = self.slots[examples]
         out = np.empty((examples.size, examples.size))
-        gather(self._store, slots, examples, out)
+        gather(self.store, slots, examples, out)
         new = (slots < 0).nonzero()[0]
         if new.size:
             fresh = self._evaluate(examples[new], examples[new])
@@ -85,7 +102,7 @@ class KernelColumns:
         slots = self.slots[examples]
         kept, new = (slots >= 0).nonzero()[0], (slots < 0).nonzero()[0]
         self._stamps[slots[kept]] = self._clock
-        yield self._store, slots[kept], values[kept]
+        yield self.store, slots[kept], values[kept]
         new, weights = examples[new], values[new]
         for batch in self._batches(new.size):
             block = self._new_columns(new[batch])
@@ -111,7 +128,7 @@ class KernelColumns:
         rest = np.flatnonzero(self.slots < 0)
         out = np.empty((examples.size, self.n))
         out[:, rest] = self._evaluate(examples, rest)
-        out[:, kept] = self._store[np.ix_(self.slots[kept], examples)].T
+        out[:, kept] = self.store[np.ix_(self.slots[kept], examples)].T
         return out
 
     def _batches(self, count: int) -> Iterator[slice]:
@@ -124,7 +141,7 @@ class KernelColumns:
         """Put columns into free slots and those unused the longest, but not in this call."""
         if self.kept + examples.size <= self.room:
             old = np.arange(self.kept, self.kept + examples.size)
-            self._store[self.kept : self.kept + examples.size] = block
+            self.store[self.kept : self.kept + examples.size] = block
             self.kept += examples.size
         else:
             self.kept = self.room
@@ -133,7 +150,7 @@ class KernelColumns:
                 old = old[np.argpartition(self._stamps[old], examples.size)[: examples.size]]
             evicted = self._owners[old]
             self.slots[evicted[evicted >= 0]] = -1
-            self._store[old] = block[: old.size]
+            self.store[old] = block[: old.size]
         chosen = examples[: old.size]
         self._owners[old], self.slots[chosen], self._stamps[old] = chosen, old, self._clock
 

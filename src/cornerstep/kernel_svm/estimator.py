@@ -21,10 +21,10 @@ from cornerstep.kernel_svm import parameters, verification
 from cornerstep.kernel_svm.base import KernelMachine
 from cornerstep.kernel_svm.model_file import SCHEMA
 from cornerstep.kernel_svm.pairs import (
+    Pairs,
     kernel_shift,
     one_against_one,
     pairs_of,
-    pose,
     sizes_given,
 )
 from cornerstep.kernel_svm.training import TrainedPair, train_pairs
@@ -84,6 +84,10 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, KernelMachine):
         Megabytes that kept kernel columns of a pair of classes may take.
     class_weight : dict or 'balanced', optional
         Multiplies the weights of the examples.
+    decision_function_shape : {'ovr', 'ovo'}, default='ovr'
+    break_ties : bool, default=False
+        As in :class:`sklearn.svm.SVC`: of several classes, whether ``decision_function`` has a
+        column for each class or for each pair, and whether a tie of votes is broken by its values.
     warm_start : bool, default=False
         Start from the solution of the last fit, if examples and labels are as many and the same.
     n_jobs : int, optional
@@ -167,6 +171,8 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, KernelMachine):
         time_limit: float | None = None,
         cache_size: float = 1000,
         class_weight: Any = None,
+        decision_function_shape: str = "ovr",
+        break_ties: bool = False,
         warm_start: bool = False,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -188,6 +194,8 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, KernelMachine):
         self.time_limit = time_limit
         self.cache_size = cache_size
         self.class_weight = class_weight
+        self.decision_function_shape = decision_function_shape
+        self.break_ties = break_ties
         self.warm_start = warm_start
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -281,28 +289,18 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, KernelMachine):
         starts = kept[1] if kept is not None and kept[0] == signature else None
         size = sizes_given(self.nu, self.K, None if self.C is None else float(self.C))
         threads, limit = allowed_threads(), int(self.cache_size * 1e6)
+        problems = Pairs(
+            X, labels, weights, self._kernel_fit, size, limit, threads, self.kernel_shift_
+        )
         pairs = pairs_of(self.classes_.size)
-        posed = [
-            partial(
-                pose,
-                X,
-                labels,
-                weights,
-                classes,
-                self._kernel_fit,
-                size,
-                limit,
-                threads,
-                self.kernel_shift_,
-            )
-            for classes in pairs
-        ]
+        posed = [partial(problems.pose, classes) for classes in pairs]
         settings = [
             replace(one, start=None if starts is None else starts[k], cardinality=self.cardinality)
             for k, one in enumerate(self._settings(len(pairs)))
         ]
         trained = train_pairs(posed, settings, self._jobs(len(pairs)))
         self._state = (signature, [each.training.beta for each in trained])
+        self.n_kernel_evaluations_ = problems.evaluations
         return trained
 
     def _jobs(self, pairs: int) -> int:
@@ -332,7 +330,7 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, KernelMachine):
         self._shape_fit = X.shape
         machines = [each.machine for each in trained]
         runs = [each.training for each in trained]
-        self.n_kernel_evaluations_ = sum(run.evaluations for run in runs)
+        self.n_kernel_evaluations_ += sum(run.evaluations for run in runs)
         alone = m == 2
         for name in ("C", "nu", "K", "margin"):
             values = np.array([getattr(machine, name) for machine in machines])
@@ -347,21 +345,25 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, KernelMachine):
     def decision_function(self, X: Any) -> FloatArray:
         """Scores of the second class for two classes, else of each class (votes, ties by scores).
 
+        With ``decision_function_shape='ovo'`` those of each pair, positive for the first of it.
+
         Parameters
         ----------
         X : array or CSR matrix of shape (n, d), or kernel values (n, n_train) if precomputed
 
         Returns
         -------
-        array of shape (n,) for two classes, else (n, m)
+        array of shape (n,) for two classes, else (n, m), or (n, m (m - 1) / 2) of pairs
         """
         scores = self._scores(X)
         if self.classes_.size == 2:
             return scores.ravel()
+        if self.decision_function_shape == "ovo":
+            return scores
         return _ovr_decision_function(scores < 0, -scores, self.classes_.size)
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
-        """The class that wins most pairs, the first of them if several do.
+        """The class that wins most pairs; of several that do the first, or see ``break_ties``.
 
         Parameters
         ----------
@@ -371,6 +373,8 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, KernelMachine):
         -------
         array of shape (n,)
         """
+        if self.break_ties and self.classes_.size > 2:
+            return self.classes_[self.decision_function(X).argmax(axis=1)]
         scores = self._scores(X)
         if self.classes_.size == 2:
             return self.classes_[(scores.ravel() > 0).astype(np.intp)]

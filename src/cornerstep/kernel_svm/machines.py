@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cornerstep.core.types import FloatArray, IntArray
-from cornerstep.kernel_svm.pairs import KernelParameters, columns_of, without_offset
+from cornerstep.kernel_svm.columns import KernelColumns
+from cornerstep.kernel_svm.pairs import KernelParameters, kernel_on, without_offset
 from cornerstep.kernel_svm.problem import ReducedHullProblem
 from cornerstep.kernel_svm.tube import PairedColumns, TubeProblem
 
@@ -23,12 +24,12 @@ def pose_one_class(
     X, examples, weights
         All rows, which of them have weight, and the weights of all.
     kernel, limit, threads, shift
-        As in :func:`cornerstep.kernel_svm.pairs.pose`.
+        As in :class:`cornerstep.kernel_svm.pairs.Pairs`.
     nu : float
     """
     caps = weights[examples]
     rows = X[np.ix_(examples, examples)] if kernel.name == "precomputed" else X[examples]
-    columns = columns_of(rows, kernel, limit, threads, shift)
+    columns = KernelColumns(kernel_on(rows, kernel, threads, shift), limit)
     return ReducedHullProblem(columns, np.ones(caps.size), caps, K=nu * float(caps.sum()))
 
 
@@ -55,12 +56,12 @@ def pose_regression(
     X, y, examples, weights
         All rows and targets, which of them have weight, and the weights of all.
     kernel, limit, threads, shift
-        As in :func:`cornerstep.kernel_svm.pairs.pose`.
+        As in :class:`cornerstep.kernel_svm.pairs.Pairs`.
     size : dict
         C, and epsilon or nu; the other is None.
     """
     rows, middle = without_offset(X, examples, kernel)
-    columns = PairedColumns(columns_of(rows, kernel, limit, threads, shift))
+    columns = PairedColumns(KernelColumns(kernel_on(rows, kernel, threads, shift), limit))
     own = weights[examples]
     level = float(np.average(y[examples], weights=own))
     targets, caps = y[examples] - level, (size["C"] or 0.0) * own

@@ -6,6 +6,7 @@ Training and verification pose the same problem of a pair: its examples, kernel,
 from __future__ import annotations
 
 from itertools import combinations
+from threading import Lock, local
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +24,7 @@ from cornerstep.learning.kernel_blocks import (
 )
 from cornerstep.learning.kernel_functions import Kernel as KernelFunction
 
+_WHOLE = 1000  # examples of a pair up to which its whole kernel matrix is computed at once
 _EXAMINED = 1000  # examples whose kernel matrix is factorised: a fraction of a second
 
 
@@ -82,49 +84,93 @@ def kernel_shift(kernel: KernelParameters, X: Any) -> tuple[float, int]:
     return shift, 0 if kernel.name == "precomputed" else X.shape[0] ** 2
 
 
-def pose(
-    X: Any,
-    labels: IntArray,
-    weights: FloatArray,
-    classes: tuple[int, int],
-    kernel: KernelParameters,
-    size: dict[str, float | None],
-    limit: int,
-    threads: int | None = None,
-    shift: float = 0.0,
-) -> Pair:
-    """The problem of two classes.
+class Pairs:
+    """The problems of all pairs of classes: rows and kernel are set up once for all of them.
+
+    A thread is done with a pair before it poses the next one.
 
     Parameters
     ----------
     X, labels, weights
         All examples; those of weight 0 are left out.
-    classes : pair of int
-        The positive and the negative one.
     kernel : KernelParameters
     size : dict
         nu, K and C, two of them None.
     limit : int
-        Bytes that kept columns may take.
+        Bytes that kept columns of a pair may take.
     threads : int, optional
         That share large blocks of the kernel matrix; None for as many as BLAS may use.
     shift : float
         What the diagonal of the kernel matrix lacks to be positive semidefinite.
+
+    Attributes
+    ----------
+    evaluations : int
+        Entries of the kernel matrix computed for all pairs together.
     """
-    first, second = classes
-    positive, negative = (np.flatnonzero((labels == c) & (weights > 0)) for c in classes)
-    examples = np.concatenate([positive, negative])
-    signs = np.repeat([1.0, -1.0], [positive.size, negative.size])
-    caps = weights[examples]
-    K, nu = size["K"], size["nu"]
-    if nu is not None:
-        K = nu * float(caps.sum()) / 2
-    if K is not None:
-        K = min(float(K), *(float(caps[signs == sign].sum()) for sign in (1, -1)))
-    rows, middle = without_offset(X, examples, kernel)
-    columns = columns_of(rows, kernel, limit, threads, shift)
-    problem = ReducedHullProblem(columns, signs, caps, K=K, C=size["C"])
-    return Pair(first, second, examples, problem, middle)
+
+    def __init__(
+        self, X: Any, labels: IntArray, weights: FloatArray, kernel: KernelParameters,
+        size: dict[str, float | None], limit: int, threads: int | None = None, shift: float = 0.0,
+    ) -> None:  # fmt: skip
+        classes = int(labels.max()) + 1
+        order = [1, 0] if classes == 2 else range(classes)
+        parts = [np.flatnonzero((labels == c) & (weights > 0)) for c in order]
+        ends = np.cumsum([0, *(part.size for part in parts)]).tolist()
+        self._places = {c: np.arange(*ends[k : k + 2]) for k, c in enumerate(order)}
+        self._examples = np.concatenate(parts)
+        self._caps, self._size, self._limit = weights[self._examples], size, limit
+        rows, self._middle = without_offset(X, self._examples, kernel)
+        self._kernel = kernel_on(rows, kernel, threads, shift)
+        self._within: dict[int, FloatArray] = {}  # kernel matrices of the classes
+        self.evaluations = 0
+        self._lock = Lock()
+        self._own = local()
+
+    def pose(self, classes: tuple[int, int]) -> Pair:
+        """The problem of a positive and a negative class."""
+        places = np.concatenate([self._places[c] for c in classes])
+        caps, positive = self._caps[places], self._places[classes[0]].size
+        signs = np.ones(places.size)
+        signs[positive:] = -1.0
+        K, nu = self._size["K"], self._size["nu"]
+        if nu is not None:
+            K = nu * float(caps.sum()) / 2
+        if K is not None:
+            K = min(float(K), float(caps[:positive].sum()), float(caps[positive:].sum()))
+        kernel = self._kernel if places.size == self._kernel.n else self._kernel.take(places)
+        is_small = places.size <= _WHOLE and 8 * places.size**2 <= self._limit
+        is_small = is_small and not kernel.is_foreign
+        matrix = self._matrix(*classes) if is_small else None
+        columns = KernelColumns(kernel, self._limit, matrix)
+        problem = ReducedHullProblem(columns, signs, caps, K=K, C=self._size["C"])
+        return Pair(*classes, self._examples[places], problem, self._middle)
+
+    def _matrix(self, first: int, second: int) -> FloatArray:
+        """The kernel matrix of two classes; what is within a class serves all of its pairs."""
+        rows, columns = self._places[first], self._places[second]
+        out = self._room((rows.size + columns.size) ** 2).reshape(rows.size + columns.size, -1)
+        for c, part in ((first, slice(0, rows.size)), (second, slice(rows.size, None))):
+            with self._lock:  # pairs in other threads need it as well
+                if c not in self._within:
+                    self._within[c] = self._kernel.block(self._places[c], self._places[c])
+                    self.evaluations += self._places[c].size ** 2
+            out[part, part] = self._within[c]
+        across = self._kernel.block(rows, columns)
+        out[: rows.size, rows.size :], out[rows.size :, : rows.size] = across, across.T
+        with self._lock:
+            self.evaluations += across.size
+        return out
+
+    def _room(self, size: int) -> FloatArray:
+        """Memory for the matrix of a pair, the same for all that a thread poses one by one.
+
+        Fresh memory would cost as much as the entries: the system clears it page by page.
+        """
+        kept: FloatArray = getattr(self._own, "room", np.empty(0))
+        if kept.size < size:
+            kept = self._own.room = np.empty(size)
+        return kept[:size]
 
 
 def without_offset(
@@ -143,22 +189,16 @@ def without_offset(
     return centred(rows, middle), middle
 
 
-def columns_of(
-    rows: Any, kernel: KernelParameters, limit: int, threads: int | None, shift: float
-) -> KernelColumns:
-    """Columns of the kernel matrix of some rows; the other parameters are those of ``pose``."""
-    values: Kernel
+def kernel_on(rows: Any, kernel: KernelParameters, threads: int | None, shift: float) -> Kernel:
+    """The kernel matrix of some rows; the other parameters are those of :class:`Pairs`."""
     if kernel.name == "precomputed":
-        values = PrecomputedKernel(rows)
-    elif callable(kernel.name):
-        values = CallableKernel(rows, kernel.name)
-    else:
-        values = InnerProductKernel(rows, *kernel)
-        if threads is not None:
-            values.threads = threads
-        if shift:
-            values = values.shifted(shift)
-    return KernelColumns(values, limit)
+        return PrecomputedKernel(rows)
+    if callable(kernel.name):
+        return CallableKernel(rows, kernel.name)
+    values = InnerProductKernel(rows, *kernel)
+    if threads is not None:
+        values.threads = threads
+    return values.shifted(shift) if shift else values
 
 
 def one_against_one(machines: FloatArray, labels: IntArray, classes: int) -> FloatArray:

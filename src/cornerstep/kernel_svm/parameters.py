@@ -25,6 +25,13 @@ def check_parameters(model: Any) -> None:
     if model.nu is not None and model.nu > 1:
         raise ValueError(f"nu must be in (0, 1], got {model.nu!r}")
     check_machine(model)
+    shape = model.decision_function_shape
+    if shape not in ("ovr", "ovo"):
+        raise ValueError(f"decision_function_shape must be 'ovr' or 'ovo', got {shape!r}")
+    if not isinstance(model.break_ties, bool | np.bool_):
+        raise ValueError(f"break_ties must be True or False, got {model.break_ties!r}")
+    if model.break_ties and shape == "ovo":
+        raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
     if model.solver not in SOLVERS:
         raise ValueError(f"solver must be one of {', '.join(SOLVERS)}, got {model.solver!r}")
     s = model.cardinality

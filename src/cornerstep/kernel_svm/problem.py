@@ -30,6 +30,7 @@ References
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,7 +40,7 @@ from cornerstep.core.vectors import Vector, dense
 from cornerstep.domains import BalancedBox, CappedSimplex, Product
 from cornerstep.domains.selection import fill_smallest_first
 from cornerstep.kernel_svm.columns import KernelColumns
-from cornerstep.kernel_svm.compiled.sweeps import gap_terms
+from cornerstep.kernel_svm.compiled.sweeps import gap_terms, of_rank, value_terms
 from cornerstep.learning.kernel_blocks import UNIT
 from cornerstep.optimiser.loop import Look
 from cornerstep.optimiser.objectives import Quadratic
@@ -104,18 +105,27 @@ class ReducedHullProblem:
         # no coordinate exceeds the sum of its class: larger caps would only coarsen the numbers
         most = min(float(caps[part].sum()) for part in self.classes) if K is None else K
         self.caps = caps = np.minimum(caps, most)
+        #: The cap of all, if they have one.
+        self._cap = float(caps[0]) if caps.min() == caps.max() else None
         self.lower = np.where(signs > 0, 0.0, -caps)
         self.upper = np.where(signs > 0, caps, 0.0)
         if linear is None:
             linear = np.zeros(self.n) if C is None else -signs / C
         self.linear = linear
+        self._linear_errors = 2 * UNIT * np.abs(linear)
         #: Whether the value is half a squared distance, which is no less than 0.
         self.is_distance = not linear.any()
-        self.domain: Any = BalancedBox(signs, _common(caps)) if K is None else self._hulls(K)
         #: Coordinates from ``split`` on have a sum of their own.
         self.split = self.n if K is None else self.n_positive
         self.sums = (slice(0, self.n),) if K is None else self.classes
         self.totals = (0.0,) if K is None else tuple(sign * K for sign in self.class_signs)
+
+    @cached_property
+    def domain(self) -> Any:
+        """What a may be."""
+        if self.K is None:
+            return BalancedBox(self.signs, self.caps if self._cap is None else self._cap)
+        return self._hulls(self.K)
 
     def _hulls(self, K: float) -> Product:
         parts = [self.caps[part] for part in self.classes]
@@ -162,6 +172,17 @@ class ReducedHullProblem:
         vertex: Vector = self._hulls(K).lmo(self.signs * gradient)
         return self.signs * dense(vertex)
 
+    def central_vertex(self) -> FloatArray:
+        """Where K is given, the vertex that is best for the gradient of equal weights; else 0."""
+        if self.K is None:
+            return np.zeros(self.n)
+        amounts = np.empty(self.n)
+        for part in self.classes:
+            amounts[part] = self.caps[part] * (self.K / float(self.caps[part].sum()))
+        gradient = self.linear.copy()
+        self.columns.add_product(np.arange(self.n), self.signs * amounts, gradient)
+        return self.vertex(gradient, self.K)
+
     def value(self, beta: FloatArray, gradient: FloatArray) -> float:
         """``1/2 b'Kb + <p, b>`` with ``h = Kb + p``."""
         return 0.5 * float((beta * (gradient + self.linear)).sum())
@@ -171,22 +192,21 @@ class ReducedHullProblem:
 
         The gap includes bounds on the rounding of the value, of the gradient and of the sums.
         """
-        amounts, errors = np.abs(beta), self.errors(beta)
-        value = self.value(beta, gradient)
-        rounding = 0.5 * float(amounts @ errors)
-        sizes = np.abs(gradient) + np.abs(self.linear)
-        rounding += (_PAIRWISE + self.n.bit_length()) * UNIT * 0.5 * float(amounts @ sizes)
+        errors = self.errors(beta)
+        doubled, off, sizes = value_terms(beta, gradient, self.linear, errors)
+        value = 0.5 * doubled
+        rounding = 0.5 * (off + (_PAIRWISE + self.n.bit_length()) * UNIT * sizes)
         # a distance is no less than 0 (a value below it is of no kernel, and proves nothing)
         most = abs(value) + rounding if self.is_distance else np.inf
         gap = 0.0
         for part, total in zip(self.sums, self.totals, strict=True):
             given = beta[part], gradient[part], self.lower[part], self.upper[part], errors[part]
             choices = [(*gap_terms(*given, t), t) for t in self._multipliers(gradient, part, total)]
-            plain, upper, summed, t = min(choices, key=lambda choice: choice[1])
+            plain, upper, summed, steep, t = min(choices, key=lambda choice: choice[1])
             away = abs(summed - total) + 2 * UNIT * abs(total)
             gap += plain
             # coefficients C b of a model, divided by C, are b but for two roundings
-            rounding += 4 * UNIT * float(amounts[part] @ np.abs(gradient[part] - t))
+            rounding += 4 * UNIT * steep
             rounding += (upper - plain) + 2 * beta.size * UNIT * upper + abs(t) * away
         return Look(value, min(gap + rounding, most), extra=extra, rounding=min(rounding, most))
 
@@ -195,7 +215,8 @@ class ReducedHullProblem:
         kernel, amounts = self.columns.kernel, np.abs(beta)
         sizes = kernel.sizes
         errors = kernel.errors(amounts) + 4 * UNIT * float(amounts @ sizes) * sizes
-        errors += 2 * UNIT * np.abs(self.linear) + _SMALLEST * float(amounts.sum())
+        errors += self._linear_errors
+        errors += _SMALLEST * float(amounts.sum())
         return errors
 
     def _multipliers(self, gradient: FloatArray, part: slice, total: float) -> list[float]:
@@ -204,13 +225,14 @@ class ReducedHullProblem:
         Where caps differ their sums may be rounded by more than the least of them: thresholds, by
         another order of summation, are tried as well.
         """
-        lower, h = self.lower[part], gradient[part]
-        room = _common(self.upper[part] - lower)
-        chosen, _ = fill_smallest_first(h, room, total - float(lower.sum()))
-        largest = float(h[chosen].max()) if chosen.size else float(h.min())
-        if isinstance(room, float):
-            return [largest]
-        return [largest, *self._threshold_range(h, part, total)]
+        h, spent = gradient[part], total - float(self.lower[part].sum())
+        if self._cap is None:
+            room = self.upper[part] - self.lower[part]
+            chosen, _ = fill_smallest_first(h, room, spent)
+            largest = float(h[chosen].max()) if chosen.size else float(h.min())
+            return [largest, *self._threshold_range(h, part, total)]
+        whole = min(spent / self._cap, h.size)
+        return [of_rank(h, max(math.ceil(whole), 1) - 1)]
 
     def balanced(self, beta: FloatArray) -> FloatArray:
         """``beta`` with the sums of the domain, to the rounding of one coordinate.
@@ -222,7 +244,7 @@ class ReducedHullProblem:
         for part, total in zip(self.sums, self.totals, strict=True):
             b, lower, upper = out[part], self.lower[part], self.upper[part]
             for _ in range(_CORRECTIONS):
-                missing = total - math.fsum(b)
+                missing = total - math.fsum(b[b != 0])
                 room = upper - b if missing > 0 else b - lower
                 free = np.where((b > lower) & (b < upper), room, 0.0)
                 k = int((free if free.any() else room).argmax())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +16,7 @@ from cornerstep.domains import CappedSimplex
 from cornerstep.kernel_svm.pairs import Pair
 from cornerstep.kernel_svm.problem import Machine, ReducedHullProblem
 from cornerstep.kernel_svm.solvers.plain import KernelWalk, walk
+from cornerstep.kernel_svm.solvers.settings import WorkingSetSettings
 from cornerstep.kernel_svm.solvers.start import starting_point
 from cornerstep.kernel_svm.solvers.working_set import WorkingSetDescent
 from cornerstep.learning import training as shared
@@ -38,10 +39,13 @@ class Settings(shared.Settings):
         Whether to end, from a caller that handles Ctrl-C itself.
     cardinality : int, optional
         Of the fixed schedules.
+    working_set : WorkingSetSettings
+        The numbers of 'auto'.
     """
 
     interrupted: Callable[[], bool] | None = None
     cardinality: int | None = None
+    working_set: WorkingSetSettings = field(default_factory=WorkingSetSettings)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,9 +83,11 @@ def train(problem: ReducedHullProblem, settings: Settings) -> Training:
     else:
         if start is None:
             start, stopped = starting_point(
-                problem, settings.rng, stopping.time_limit, settings.interrupted
-            )
-        solver = WorkingSetDescent(problem, start)
+                problem, settings.rng, stopping.time_limit, settings.interrupted,
+                settings.working_set,
+            )  # fmt: skip
+        target = stopping.tol, stopping.rtol
+        solver = WorkingSetDescent(problem, start, settings.working_set, target)
     stopping = replace(stopping, max_iter=0) if stopped else stopping
     if stopping.time_limit is not None:
         spent = work_seconds() - begun

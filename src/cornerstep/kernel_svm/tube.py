@@ -44,6 +44,7 @@ class PairedKernel:
         self.kernel = kernel
         self.n = 2 * kernel.n
         self.entries_are_costly = kernel.entries_are_costly
+        self.is_foreign = kernel.is_foreign
 
     @property
     def sizes(self) -> FloatArray:
@@ -78,7 +79,18 @@ class PairedColumns(KernelColumns):
     def __init__(self, single: KernelColumns) -> None:
         self.single = single
         self.kernel = PairedKernel(single.kernel)
-        self.n = 2 * single.n
+        self.n, self.room = 2 * single.n, single.room
+        self.store, self.places = single.store, np.tile(single.places, 2)
+
+    @property
+    def kept(self) -> int:  # type: ignore[override]
+        """How many columns are kept."""
+        return self.single.kept
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all columns are kept, in order."""
+        return self.single.is_whole
 
     @property
     def evaluations(self) -> int:

@@ -18,10 +18,10 @@ from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.kernel_svm.pairs import (
     KernelParameters,
     Pair,
+    Pairs,
     kernel_shift,
     one_against_one,
     pairs_of,
-    pose,
     sizes_given,
 )
 from cornerstep.kernel_svm.problem import ReducedHullProblem, least_width
@@ -78,8 +78,9 @@ def recompute(
     check_shift(kernel, X, shift, problems)
     size = sizes_given(clf.nu, clf.K, clf.C)
     found = []
+    pairs = Pairs(X, labels, weights, kernel, size, 0, shift=shift)
     for k, classes in enumerate(machines):
-        pair = pose(X, labels, weights, classes, kernel, size, 0, shift=shift)
+        pair = pairs.pose(classes)
         numbers = (np.atleast_1d(getattr(clf, name))[k] for name in _NUMBERS)
         whole = np.zeros(labels.size)
         whole[clf.support_] = clf._machines[k]

@@ -40,6 +40,7 @@ class Kernel(Protocol):
 
     n: int
     entries_are_costly: bool  # whether to compute an entry costs more than to move it
+    is_foreign: bool  # whether a function of somebody else computes the entries, at any cost
 
     @property
     def sizes(self) -> FloatArray:
@@ -88,8 +89,9 @@ class InnerProductKernel:
     - 'linear': ``<x, z>``;  'poly': ``(gamma <x, z> + coef0)^degree``;
     - 'sigmoid': ``tanh(gamma <x, z> + coef0)``;  'rbf': ``exp(-gamma |x - z|²)``, whose exponent
       ``<(x, |x|², 1), (2 gamma z, -gamma, -gamma |z|²)>`` is an inner product as well, of rows
-      without their common offset.  Where ``gamma |x|²`` is so large that it would cancel, the
-      exponents that matter are computed again, from the differences of the rows as they are given.
+      without their common offset.  Of *far* rows, whose ``gamma |x|²`` is so large that it would
+      cancel, the exponents that matter are computed again, from the differences of the rows as they
+      are given.
 
     Parameters
     ----------
@@ -99,6 +101,7 @@ class InnerProductKernel:
     """
 
     shift = 0.0  # what is added to the diagonal
+    is_foreign = False
 
     def __init__(
         self, X: Any, name: str, gamma: float = 1.0, degree: float = 3, coef0: float = 0.0
@@ -118,7 +121,10 @@ class InnerProductKernel:
         norms = _norms(rows)
         self._bound(norms, X.shape[1])
         self._given: Any = None
-        if not 2 * self._exponents.max(initial=0.0) <= _CANCELLED:
+        self._far = ~(2 * self._exponents <= _CANCELLED)
+        self._least = _VANISHED - 2 * float(self._exponents.max(initial=0.0))
+        self._exponents[self._far] = 0.0
+        if self._far.any():
             self._given = X
             if sp.issparse(X):
                 X.sum_duplicates()
@@ -145,8 +151,7 @@ class InnerProductKernel:
     def errors(self, amounts: FloatArray) -> FloatArray:
         """What the rounding of entries does to the rows of ``K a`` for ``|a| = amounts``."""
         out = self._share * float(amounts @ self.sizes) * self.sizes
-        if self._given is None:
-            out += float(amounts.sum()) * self._exponents + float(amounts @ self._exponents)
+        out += float(amounts.sum()) * self._exponents + float(amounts @ self._exponents)
         return out  # from differences exponents -t are off by t (d + 3) units, and t exp(-t) < 1
 
     def _extended(self, rows: Any, norms: FloatArray) -> Any:
@@ -164,8 +169,8 @@ class InnerProductKernel:
     def take(self, examples: IntArray) -> InnerProductKernel:
         some = copy(self)
         some.n, some.sizes = examples.size, self.sizes[examples]
-        some._exponents = self._exponents[examples]
-        some._given = None if self._given is None else self._given[examples]
+        some._exponents, some._far = self._exponents[examples], self._far[examples]
+        some._given = self._given[examples] if some._far.any() else None
         some._left = self._laid_out(self._left[examples])
         return some
 
@@ -221,14 +226,27 @@ class InnerProductKernel:
         return out
 
     def _refine(self, exponents: Block, first: IntArray, second: IntArray) -> None:
-        """Exponents from the differences of rows, where their exponential is not 0."""
+        """Exponents from differences, where a row is far and the exponential is not 0."""
+        rows, columns = self._far[first], self._far[second]
+        self._difference(exponents, first, second, rows)
+        if columns.any():
+            some = exponents[:, columns]
+            self._difference(some, first, second[columns], ~rows)
+            exponents[:, columns] = some
+
+    def _difference(
+        self, exponents: Block, first: IntArray, second: IntArray, chosen: npt.NDArray[np.bool_]
+    ) -> None:
+        """Exponents of the chosen rows of a block from differences."""
         from cornerstep.learning.distances import refine_dense, refine_sparse
 
-        least, X = _VANISHED - 2 * float(self._exponents.max()), self._given
+        part, X = exponents[chosen], self._given
+        given = part, first[chosen], second
         if sp.issparse(X):
-            refine_sparse(exponents, first, second, X.indptr, X.indices, X.data, self.gamma, least)
+            refine_sparse(*given, X.indptr, X.indices, X.data, self.gamma, self._least)
         else:
-            refine_dense(exponents, first, second, X, self.gamma, least)
+            refine_dense(*given, X, self.gamma, self._least)
+        exponents[chosen] = part
 
     def _set_diagonal(self, out: Block, rows: IntArray, columns: IntArray) -> None:
         """``k(x, x) = 1`` of 'rbf', whatever the rounding of a product is; and the shift."""
@@ -283,6 +301,8 @@ class PrecomputedKernel:
     matrix : array of shape (n, n)
     """
 
+    is_foreign = False
+
     def __init__(self, matrix: Any) -> None:
         self.matrix = np.asarray(matrix)
         self.entries_are_costly = False
@@ -315,6 +335,8 @@ class CallableKernel:
     X : array or CSR matrix of shape (n, d)
     function : callable
     """
+
+    is_foreign = True
 
     def __init__(self, X: Any, function: Callable[[Any, Any], Any]) -> None:
         self.X, self.function = X, function

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cornerstep.core.compiling import njit_alloc, njit_alloc_inner, njit_noalloc
+from cornerstep.core.compiling import njit_alloc, njit_noalloc
 
 _TILE = 4096  # entries of a product accumulated at a time: they stay in the first cache
 _FLAT = 1e-12  # a curvature below this share of the diagonal counts as none
@@ -69,13 +69,32 @@ def accumulate_exactly(store, slots, values, out, lost):
 
 
 @njit_noalloc(nogil=True)
+def value_terms(beta, gradient, linear, errors):
+    """``sum b (h + p)``, ``sum |b| errors`` and ``sum |b| (|h| + |p|)``.
+
+    The first is that of a two-sum: its products are rounded, and it once.
+    """
+    summed = lost = off = sizes = 0.0
+    for k in range(beta.size):
+        term = beta[k] * (gradient[k] + linear[k])
+        total = summed + term
+        added = total - summed
+        lost += (summed - (total - added)) + (term - added)
+        summed = total
+        amount = abs(beta[k])
+        off += amount * errors[k]
+        sizes += amount * (abs(gradient[k]) + abs(linear[k]))
+    return summed + lost, off, sizes
+
+
+@njit_noalloc(nogil=True)
 def gap_terms(beta, gradient, lower, upper, errors, t):
     """``sum of max (h_i - t) (b_i - v_i)`` over ``lower_i <= v_i <= upper_i``, and the sum of b.
 
-    With h as it is, and with the worst h that is off by at most ``errors``.  The sum of b is that
-    of a two-sum, rounded once.
+    With h as it is, and with the worst h that is off by at most ``errors``; after the sum of b,
+    which is that of a two-sum, rounded once, ``sum |b| |h - t|``.
     """
-    plain = worst = summed = lost = 0.0
+    plain = worst = summed = lost = steep = 0.0
     for k in range(beta.size):
         total = summed + beta[k]
         added = total - summed
@@ -84,10 +103,11 @@ def gap_terms(beta, gradient, lower, upper, errors, t):
         above, down, up = gradient[k] - t, beta[k] - lower[k], upper[k] - beta[k]
         plain += max(above * down, -above * up, 0.0)
         worst += max((above + errors[k]) * down, (errors[k] - above) * up, 0.0)
-    return plain, worst, summed + lost
+        steep += abs(beta[k] * above)
+    return plain, worst, summed + lost, steep
 
 
-@njit_alloc_inner(nogil=True)
+@njit_alloc(nogil=True)
 def of_rank(values, rank):
     """The entry of that rank, counted from 0, as ``np.partition`` finds it: in 1/20 of its code.
 

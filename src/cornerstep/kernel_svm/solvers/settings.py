@@ -55,6 +55,26 @@ class WorkingSetSettings:
     largest: int = 4000
     """Coordinates of a working set, at most: its matrix takes 8 bytes times their square."""
 
+    # -- rounds in compiled code ---------------------------------------------------------------
+
+    whole_columns: int = 3000
+    """Examples up to which whole columns of newcomers are computed, if all columns can be kept:
+    rounds are compiled then, where choosing columns with care would cost more than it saves.
+    With 5,000, covtype (pairs of 4,320; C = 1) was slower than with careful columns; pendigits
+    (1,500), usps and vowel take about half the time."""
+
+    worth: float = 0.3
+    """Others join when the violation among kept columns is at most this share of the largest."""
+
+    fetches: int = 16
+    """Batches of columns between two looks, at most: the clock is asked between looks."""
+
+    newcomers_per_support: float = 0.25
+    """Newcomers of either kind for each support vector; from nothing to many in few batches."""
+
+    most_work: int = 50_000_000
+    """Operations of compiled rounds after which they come back: some 50 ms."""
+
     # -- how well it is solved -----------------------------------------------------------------
 
     accuracy: float = 0.1

@@ -38,10 +38,15 @@ def starting_point(
     """Signed variables to start from, and whether the user asked to stop on the way to them.
 
     From the solution on a random share of each class, if there are examples enough: the vertex that
-    is best for the gradient of that solution on all examples.  Slim hulls start at 0 and grow.
+    is best for the gradient of that solution on all examples.  Slim hulls start at 0 and grow, and
+    C-SVMs start at 0 where columns are cheap; so little is saved there that a whole matrix gives
+    hulls the vertex that is best for equal weights.
     """
     settings = settings or WorkingSetSettings()
-    if problem.width < settings.slim:
+    if problem.columns.is_whole:
+        return problem.central_vertex(), False
+    cheap = problem.columns.are_cheap(settings.whole_columns)
+    if (problem.K is None and cheap) or (problem.width < settings.slim and not cheap):
         return np.zeros(problem.n), False
     begun = work_seconds()
     order = problem.shuffled(rng)

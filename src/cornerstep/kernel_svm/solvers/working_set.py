@@ -46,6 +46,7 @@ from __future__ import annotations
 import numpy as np
 
 from cornerstep.core.types import FloatArray, IntArray
+from cornerstep.kernel_svm.compiled.rounds import HARD, WANTING, rounds
 from cornerstep.kernel_svm.compiled.sweeps import least_idle, working_set
 from cornerstep.kernel_svm.problem import ReducedHullProblem
 from cornerstep.kernel_svm.solvers.face import SmallProblem
@@ -75,18 +76,23 @@ class WorkingSetDescent:
         problem: ReducedHullProblem,
         beta: FloatArray,
         settings: WorkingSetSettings | None = None,
+        target: tuple[float, float] = (0.0, 0.0),
     ) -> None:
         self.problem = problem
+        self._target = target
         self.settings = settings = settings or WorkingSetSettings()
         self.columns = problem.columns
         self.gradient = problem.linear.copy()
         support = beta.nonzero()[0]
-        self.columns.add_product(support, beta[support], self.gradient)
+        if support.size:
+            self.columns.add_product(support, beta[support], self.gradient)
         self._set_point(beta)
         self.growing = problem.lacks_weight(beta)
         least = len(problem.classes) * problem.width  # support that the sums need
         self._slim_support = settings.slim_support * least if self.growing else 0.0
         self._stagnation = Stagnation(settings)
+        #: Whether whole columns cost less than care for them, and all of them can be kept.
+        self._columns_are_cheap = self.columns.are_cheap(settings.whole_columns)
         self._rounds_left = problem.n  # in which hulls may grow: then they are filled up
         self._damping = settings.damping
         self._least_violation, self._rounds = np.inf, 0  # the least so far, and rounds since
@@ -125,6 +131,8 @@ class WorkingSetDescent:
         problem, settings = self.problem, self.settings
         if self._stagnation.found:
             return Move(0.0, "none")
+        if self._columns_are_cheap and not self.growing and self._rounds_on_kept():
+            return Move(1.0, "two-coordinate")
         start, joined = self._grow() if self.growing else (self.beta, _NONE)
         chosen, violation = self._working_set(joined)
         if chosen.size == 0:
@@ -151,6 +159,40 @@ class WorkingSetDescent:
             self.growing = problem.lacks_weight(beta)
             kind = "growth"
         return Move(1.0 if moved.size else 0.0, kind)
+
+    def _rounds_on_kept(self) -> bool:
+        """Rounds of two-coordinate steps on coordinates whose columns are kept, and fetched.
+
+        Whether they moved anything; a working set that needs Newton steps ends them.
+        """
+        problem, settings, columns = self.problem, self.settings, self.columns
+        beta, gradient = self.beta.copy(), self.gradient.copy()
+        numbers = (*self._target, settings.violation, settings.accuracy, settings.worth)
+        moved = False
+        for _ in range(settings.fetches):
+            newcomers = max(
+                int(settings.newcomers_per_support * np.count_nonzero(beta)),
+                settings.least_newcomers,
+            )
+            counts = (
+                settings.kept_violators,
+                newcomers,
+                settings.largest,
+                settings.first_steps,
+                settings.patience,
+            )
+            state, wanted, some = rounds(
+                beta, gradient, problem.linear, problem.lower, problem.upper, columns.store,
+                columns.slots, columns.places, problem.split, numbers, counts, settings.most_work,
+            )  # fmt: skip
+            moved |= some
+            if state != WANTING or wanted.size == 0:
+                break
+            columns.fetch(wanted)
+        if moved:
+            self._set_point(beta)
+            self.gradient = gradient
+        return moved and state != HARD
 
     @property
     def slim(self) -> bool:
