@@ -27,6 +27,7 @@ from cornerstep.structured.problem import (
     example_weights,
     lam_of,
     pose_examples,
+    prox_of,
     weighed,
 )
 
@@ -312,7 +313,10 @@ class StructuredSVC(Watchable, CertifiedEstimator):
 
             examples = SpreadExamples(bags, model.size, weights / weights.max(), pose)
         self.lam_ = lam_of(self, model, X, y, weights[weights > 0])
-        trained = train(StructuredProblem(examples, self.lam_), settings)
+        prox, is_given = 0.0, self.C is not None or not isinstance(self.lam, str)
+        if is_given and self.cache_passes and self.solver in parameters.BLOCK_SOLVERS:
+            prox = prox_of(self.lam_, model, X, y, kept)
+        trained = train(StructuredProblem(examples, self.lam_, prox), settings)
         self.coef_ = trained.weights
         self.n_oracle_calls_ = trained.oracle_calls
         self._state = trained.state
