@@ -98,8 +98,8 @@ class StructuredSVC(Watchable, CertifiedEstimator):
         the method starts again where it does not.  The trace has the gap of the averages (the
         restricted gap, with a radius) and the promised one, ``promised_gap``.
     warm_start : bool, default=False
-        Start from the dual state of the last fit if the labelings are the same: block solvers, and
-        'fw' if the features are the same too.
+        Start from the dual state of the last fit if the labelings are the same: block solvers for
+        chains, graphs and tags; for other models and 'fw' if the features are the same too.
     n_jobs : int, optional
         Workers of the batch oracles, and threads of large matrix products; results do not depend
         on the workers.  None means 1 worker, and as many threads as BLAS is set to, -1 all cores.
