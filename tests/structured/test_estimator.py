@@ -125,10 +125,13 @@ def test_dual_never_decreases_and_w_is_the_sum_of_its_blocks(rule, kind):
 @pytest.mark.parametrize("remembered", [False, True])
 @pytest.mark.parametrize("model", [ChainModel(biases=True), ChainModel(transitions=False)])
 def test_compiled_blocks_take_the_steps_of_general_blocks(rule, remembered, model):
+    if rule == "bcfw-away" and remembered:
+        pytest.skip("general blocks also remember answers that a step went away from")
     X, Y = chains(n=10, seed=3)
     rng = np.random.default_rng(0)
     X = [(x, rng.uniform(0.5, 2, size=len(x))) for x in X]
     fast, slow = (examples.blocks(0.02, 5 * remembered) for examples in both_kinds(model, X, Y))
+    slow.inner = 1  # as those of chains
     # exact steps between two planes make ties, which rounding may break differently later on
     for _ in range(8 if rule == "bcfw" and not remembered else 2):
         order = rng.permutation(len(X))

@@ -96,7 +96,7 @@ def test_fractional_relaxations_bound_every_labeling_and_are_counted(monkeypatch
             best = max(model.loss(x, y, o) + model.joint_feature(x, o) @ w for o in others)
             assert reached >= best - 1e-8
     used = dict(model.inference_)
-    assert set(used) <= {"lp", "lp, fractional"}
+    assert set(used) <= {"messages", "lp", "lp, fractional"}
     assert used["lp, fractional"] > 0
 
 

@@ -133,6 +133,7 @@ def test_compiled_blocks_take_the_steps_of_general_blocks(rule, remembered):
     weights = rng.uniform(0.1, 1, size=10)
     fast = ChainExamples(model.encode_chains(X, Y), model.size, weights).blocks(0.02, 5)
     slow = ModelExamples(model, X, Y, weights).blocks(0.02, 5)
+    slow.inner = 1  # as those of chains
     for _ in range(2):
         order = rng.permutation(10)
         for blocks in (fast, slow):

@@ -183,6 +183,10 @@ def structured() -> None:
     for name in ("independent", "matching"):
         for geometry in GEOMETRIES:
             fit(name, solver="extragradient", geometry=geometry)
+    for n_labels, nodes in ((3, (12, 13)), (2, (4, 4))):  # by messages; enumerated
+        X, Y = graphs(n=3, nodes=nodes, n_labels=n_labels)
+        first = StructuredSVC(GraphModel(), lam=1e-3, max_iter=3, cache_size=2, warm_start=True)
+        first.fit(X, Y).set_params(lam=2e-3).fit(X, Y)
     cuts = GraphModel(attractive=True)
     soft: dict[str, Any] = {"solver": "extragradient", "geometry": "euclidean"}
     StructuredSVC(cuts, max_iter=2, **soft).fit(*graphs(n=2))

@@ -27,6 +27,7 @@ from cornerstep.structured.problem import (
     example_weights,
     lam_of,
     pose_examples,
+    prox_of,
     weighed,
 )
 
@@ -97,8 +98,8 @@ class StructuredSVC(Watchable, CertifiedEstimator):
         the method starts again where it does not.  The trace has the gap of the averages (the
         restricted gap, with a radius) and the promised one, ``promised_gap``.
     warm_start : bool, default=False
-        Start from the dual state of the last fit if the labelings are the same: block solvers, and
-        'fw' if the features are the same too.
+        Start from the dual state of the last fit if the labelings are the same: block solvers for
+        chains, graphs and tags; for other models and 'fw' if the features are the same too.
     n_jobs : int, optional
         Workers of the batch oracles, and threads of large matrix products; results do not depend
         on the workers.  None means 1 worker, and as many threads as BLAS is set to, -1 all cores.
@@ -312,7 +313,10 @@ class StructuredSVC(Watchable, CertifiedEstimator):
 
             examples = SpreadExamples(bags, model.size, weights / weights.max(), pose)
         self.lam_ = lam_of(self, model, X, y, weights[weights > 0])
-        trained = train(StructuredProblem(examples, self.lam_), settings)
+        prox, is_given = 0.0, self.C is not None or not isinstance(self.lam, str)
+        if is_given and self.cache_passes and self.solver in parameters.BLOCK_SOLVERS:
+            prox = prox_of(self.lam_, model, X, y, kept)
+        trained = train(StructuredProblem(examples, self.lam_, prox), settings)
         self.coef_ = trained.weights
         self.n_oracle_calls_ = trained.oracle_calls
         self._state = trained.state

@@ -31,6 +31,7 @@ from cornerstep.core.threads import n_workers
 from cornerstep.core.types import FloatArray
 from cornerstep.core.vectors import SparseVector, Vector
 from cornerstep.optimiser.pieces import Pieces
+from cornerstep.structured.compiled.parts import no_parts
 from cornerstep.structured.models.base import StructuredModel, as_vector, items, shortened
 from cornerstep.structured.proofs import bound_error, never
 from cornerstep.structured.solvers.settings import BLOCK
@@ -95,6 +96,16 @@ def lam_of(svm: Any, model: StructuredModel, X: Any, y: Any, weights: FloatArray
             f"{svm.C!r}"
         )
     return made
+
+
+def prox_of(lam: float, model: StructuredModel, X: Any, y: Any, weights: FloatArray) -> float:
+    """What makes a small lambda a share of the one that fits the data, or many times as large.
+
+    It is 0 for a lambda that is not small.
+    """
+    alike = float(weights.sum()) ** 2 / float(weights @ weights)  # examples of equal weights
+    fits = _scale(model, X, y, weights) / alike
+    return min(max(BLOCK.stiff * fits - lam, 0.0), BLOCK.raised * lam)
 
 
 def _scale(model: StructuredModel, X: Any, y: Any, weights: FloatArray) -> float:
@@ -206,6 +217,8 @@ class ModelExamples(Examples):
         self.outside = 0.0  # by how much the z's leave their polytopes
         self._largest = 0.0  # norm of the joint features seen
         self._pieces = Pieces(BLOCK.chunk)
+        self.parts: Any = no_parts()
+        self.most_parts, self.table_size, self.n_rows = 1, 0, self.n
 
     def admissible(self, w: FloatArray) -> FloatArray:
         return self.model.admissible(w)
@@ -254,9 +267,12 @@ class ModelExamples(Examples):
         self.oracle_calls += 1
         return self.model.loss_augmented_decode(self.X[i], self.Y[i], w)
 
-    def hinge(self, i: int, y: Any, loss: float, feature: Vector, truth: Vector, w: Any) -> float:
-        """``L_i(y) - w'psi_i(y)`` of an answer, which may not be worse than the truth's 0."""
-        above, own = loss + dot(feature, w), dot(truth, w)
+    def hinge(self, i: int, y: Any, loss: float, feature: Vector, own: float, w: Any) -> float:
+        """``L_i(y) - w'psi_i(y)`` of an answer, which may not be worse than the truth's 0.
+
+        ``own`` is the score of the truth.
+        """
+        above = loss + dot(feature, w)
         if above - own < -_SLACK * (1 + abs(own)):
             raise ValueError(self._blame(i, w, above, own))
         if self.debug:
@@ -358,7 +374,7 @@ class ModelExamples(Examples):
         for i, y in enumerate(self.answers(w)):
             self._wait()
             truth, feature, loss = self.truth(i), self.feature(i, y), self.loss(i, y)
-            hinges[i] = self.hinge(i, y, loss, feature, truth, w)
+            hinges[i] = self.hinge(i, y, loss, feature, dot(truth, w), w)
             add(image, truth, self.weights[i])
             add(image, feature, -self.weights[i])
             losses += self.weights[i] * loss
@@ -368,15 +384,29 @@ class ModelExamples(Examples):
         """The structured hinge of every example."""
         return np.array(
             [
-                self.hinge(i, y, self.loss(i, y), self.feature(i, y), self.truth(i), w)
+                self.hinge(i, y, self.loss(i, y), self.feature(i, y), dot(self.truth(i), w), w)
                 for i, y in enumerate(self.answers(w))
             ]
         )
 
+    def true_parts(self, i: int) -> tuple[Any, FloatArray]:
+        """The entries of ``phi(x_i, y_i)`` that are not 0: places and values."""
+        return entries(self.truth(i))
+
+    def answer_in_parts(self, i: int, w: FloatArray, own: float) -> tuple[Any, FloatArray, float]:
+        """The same of the loss-augmented answer for one example, and its loss.
+
+        ``own`` is the score of the truth.
+        """
+        y = self.model.loss_augmented_decode(self.X[i], self.Y[i], w)
+        feature, loss = self.feature(i, y), self.loss(i, y)
+        self.hinge(i, y, loss, feature, own, w)
+        return *entries(feature), loss
+
     @property
     def blocks_of(self) -> Any:
-        """What a dual point in labelings belongs to."""
-        return "planes", self.Y
+        """What a dual point in joint features belongs to."""
+        return "features", self.size, self.X, self.Y
 
     @property
     def images_of(self) -> Any:
@@ -433,11 +463,11 @@ class ModelExamples(Examples):
         squares, spreads = (self.weights[:, None] * bounds).sum(axis=0) / self.total
         return float(squares), float(spreads)
 
-    def blocks(self, lam: float, keep: int) -> Any:
+    def blocks(self, lam: float, keep: int, prox: float = 0.0) -> Any:
         """The dual state, at w = 0."""
         from cornerstep.structured.solvers.planes import PlaneBlocks
 
-        return PlaneBlocks(self, lam, keep)
+        return PlaneBlocks(self, lam, keep, prox)
 
     def subgradient_sweep(
         self, order: Any, lam: float, total: FloatArray, late: FloatArray, numbers: FloatArray
@@ -451,11 +481,19 @@ class ModelExamples(Examples):
             w = total / (lam * t) if t > 0 else np.zeros(self.size)
             y = self.answer(i, w)
             truth, feature, loss = self.truth(i), self.feature(i, y), self.loss(i, y)
-            self.hinge(i, y, loss, feature, truth, w)
+            self.hinge(i, y, loss, feature, dot(truth, w), w)
             numbers += (1.0, c * loss)
             for vector, amount in ((truth, c), (feature, -c)):
                 add(total, vector, amount)
                 add(late, vector, amount * t)
+
+
+def entries(vector: Vector) -> tuple[Any, FloatArray]:
+    """Places and values of a vector's entries other than 0."""
+    if isinstance(vector, SparseVector):
+        return vector.indices, vector.values
+    places = np.flatnonzero(vector)
+    return places, vector[places]
 
 
 def pose_examples(
@@ -467,14 +505,19 @@ def pose_examples(
 
         return ChainExamples(model.encode_chains(X, y), model.size, weights, n_workers(n_jobs))
     model.check(X, y)
+    if hasattr(model, "encode_parts") and not (debug or model.constrained):
+        from cornerstep.structured.solvers.graphs import PartExamples
+
+        return PartExamples(model, items(X), items(y), weights, n_workers(n_jobs))
     return ModelExamples(model, items(X), items(y), weights, n_workers(n_jobs), debug)
 
 
 class StructuredProblem(NamedTuple):
-    """``min over w of P(w)``: examples (of any kind) and lambda."""
+    """``min over w of P(w)``: examples (of any kind), lambda, and prox of :class:`DualBlocks`."""
 
     examples: Any
     lam: float
+    prox: float = 0.0
 
 
 class DualBlocks:
@@ -482,11 +525,24 @@ class DualBlocks:
 
     ``v = sum over steps s of s(s-1)/2 (change of w)``, so that the average with weights growing
     like s is ``w - v / (t(t+1)/2)``: sparse steps stay sparse.
+
+    Where lambda is small, blocks hinder each other.  Then they move in the problem with ``prox/2 |w
+    - z|²`` added, a well-conditioned one of the same dual points: its w is ``(lambda w_a + prox z)
+    / (lambda + prox)``, w_a being that of the dual point in the problem itself, and the centre z
+    goes ahead of it after each pass.
+
+    References
+    ----------
+    .. [3] H. Lin, J. Mairal, Z. Harchaoui. A universal catalyst for first-order optimization. NIPS
+       2015.
     """
 
-    def __init__(self, examples: Any, lam: float, keep: int) -> None:
+    def __init__(self, examples: Any, lam: float, keep: int, prox: float = 0.0) -> None:
         self.examples = examples
         self.lam = lam
+        self.prox = prox
+        self.stiff = lam + prox  # what steps have for lambda
+        self.centre = self.anchor = self._before = np.zeros(examples.size)
         self.keep = keep  # planes a block remembers before those of weight 0 give way
         self.w = np.zeros(examples.size)
         self.v = np.zeros(examples.size)
@@ -501,7 +557,21 @@ class DualBlocks:
 
     def dual(self) -> float:
         """``D = l - lambda/2 |w|²``."""
-        return self.linear - 0.5 * self.lam * float(self.w @ self.w)
+        w = self.w
+        if self.prox:
+            w = (self.stiff * w - self.prox * self.centre) / self.lam
+        return self.linear - 0.5 * self.lam * float(w @ w)
+
+    def go_ahead(self) -> None:
+        """After a pass, move the centre beyond w along its way since the last one."""
+        if self.prox:
+            root = np.sqrt(self.lam / self.stiff)
+            last, self._before = self._before, self.w.copy()
+            ahead = self.w + (1 - root) / (1 + root) * (self.w - last)
+            jump = self.prox / self.stiff * (ahead - self.centre)
+            self.centre = ahead
+            self.w += jump
+            self.v += 0.5 * self.numbers[0] * (self.numbers[0] + 1.0) * jump
 
     def average(self) -> tuple[FloatArray, float]:
         """The w and l of the weighted average of the dual points of all steps so far."""
@@ -518,7 +588,8 @@ class DualBlocks:
     def dual_error(self) -> float:
         """By how much :meth:`dual` may be off by rounding."""
         n_terms = self._n_terms() + 8 * self._steps
-        return bound_error(self.examples, self.lam, self.w, self.linear, n_terms)
+        w = self.anchor if self.prox else self.w
+        return bound_error(self.examples, self.lam, w, self.linear, n_terms)
 
     def sweep(self, order: Any, rule: str, remembered: bool) -> None:
         """Block steps in this order; with ``remembered`` the stored planes stand for the oracle."""
@@ -526,7 +597,20 @@ class DualBlocks:
 
     def rebuild(self) -> None:
         """Compute w and l anew from the planes."""
+        self.anchor, self.numbers[1] = self._summed()
+        self.w = self.anchor
+        if self.prox:
+            self.w = (self.lam * self.anchor + self.prox * self.centre) / self.stiff
+        self._steps = 0
+
+    def _summed(self) -> tuple[FloatArray, float]:
+        """w_a and l of the planes."""
         raise NotImplementedError
+
+    def _restored(self) -> None:
+        """Begin at the w of new planes."""
+        self.anchor, self.numbers[1] = self._summed()
+        self.w, self.centre, self._before = self.anchor.copy(), self.anchor, self.anchor
 
     def state(self) -> Any:
         """The dual point itself: planes and weights, apart from lambda."""

@@ -106,7 +106,8 @@ def _solver(problem: StructuredProblem, settings: Settings, state: Any) -> Any:
         return ExtragradientSolver(
             examples, lam, settings.geometry, settings.radius, settings.fixed_step
         )
-    dual = examples.blocks(lam, settings.cache_size if settings.cache_passes else 0)
+    keep, prox = (settings.cache_size, problem.prox) if settings.cache_passes else (0, 0.0)
+    dual = examples.blocks(lam, keep, prox)
     if state is not None:
         dual.restore(state)
     blocks = ExampleBlocks(

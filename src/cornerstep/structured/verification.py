@@ -27,6 +27,7 @@ from cornerstep.structured.problem import (
     example_weights,
     lam_of,
     pose_examples,
+    prox_of,
     weighed,
 )
 from cornerstep.structured.proofs import primal, value_error
@@ -74,7 +75,8 @@ def recompute(
         problems.append(f"coef_ is not among the weights that {model!r} allows")
 
     def pose() -> StructuredProblem:
-        posed.append(StructuredProblem(pose_examples(model, X, y, weights, clf.n_jobs), lam))
+        prox = prox_of(lam, model, X, y, weights)
+        posed.append(StructuredProblem(pose_examples(model, X, y, weights, clf.n_jobs), lam, prox))
         return posed[-1]
 
     bound, how = _bound(clf, pose, float(claimed.bounds[0]), rounding)

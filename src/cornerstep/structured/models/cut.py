@@ -48,7 +48,7 @@ class CutModel(StructuredModel):
         """Whether no answer so far was rounded from a fractional relaxation."""
         return "lp, fractional" not in self.inference_  # type: ignore[attr-defined]
 
-    def _shape(self, x: Any) -> Inference:
+    def inference_of(self, x: Any) -> Inference:
         """The graph of an example."""
         raise NotImplementedError
 
@@ -90,16 +90,16 @@ class CutModel(StructuredModel):
 
     def part_scores(self, x: Any, w: FloatArray) -> FloatArray:
         """The score of a point as a linear function of it."""
-        return _linear(self._shape(x), *self._scores(x, w))
+        return _linear(self.inference_of(x), *self._scores(x, w))
 
     def part_costs(self, x: Any, y: Any) -> FloatArray:
         """The loss of a point as a linear function of it."""
-        shape = self._shape(x)
+        shape = self.inference_of(x)
         return _linear(shape, self._node_costs(x, y), np.zeros((len(shape.edges), 2, 2)))
 
     def part_feature(self, x: Any, z: FloatArray) -> FloatArray:
         """The joint feature of a point."""
-        shape = self._shape(x)
+        shape = self.inference_of(x)
         n, (a, b) = shape.n_nodes, shape.edges.T
         second, differ = z[1 : n + 1], z[n + 1 :]
         both = 0.5 * (second[a] + second[b] - differ)
@@ -110,21 +110,21 @@ class CutModel(StructuredModel):
 
     def centre(self, x: Any) -> FloatArray:
         """The mean of all labelings."""
-        shape = self._shape(x)
+        shape = self.inference_of(x)
         return np.concatenate([[1.0], np.full(shape.n_nodes + len(shape.edges), 0.5)])
 
     def project(self, x: Any, target: FloatArray) -> FloatArray:
         """The nearest point of the minimum-cut polytope, by a quadratic flow."""
         from cornerstep.structured.compiled.cut import nearest_cut
 
-        shape = self._shape(x)
+        shape = self.inference_of(x)
         n, (a, b) = shape.n_nodes, np.ascontiguousarray(shape.edges.T)
         parts = nearest_cut(target[1 : n + 1], target[n + 1 :], a, b, _STEPS, _EXACT)
         return np.concatenate([[1.0], *parts])
 
     def prox_bounds(self, x: Any, y: Any, geometry: str) -> tuple[float, float]:
         """Bounds of ``|F|²``, and of the distance of labelings from the centre."""
-        shape = self._shape(x)
+        shape = self.inference_of(x)
         degree = int(np.bincount(shape.edges.ravel(), minlength=1).max())
         return self._square(x, degree), (shape.n_nodes + len(shape.edges)) / 8
 

@@ -12,9 +12,10 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator
 
 from cornerstep.core.types import FloatArray
+from cornerstep.structured.compiled.parts import Parts
 from cornerstep.structured.models.base import shortened
 from cornerstep.structured.models.cut import CutModel
-from cornerstep.structured.models.inference import Inference
+from cornerstep.structured.models.inference import Inference, factor_of, shapes_of
 
 _ENUMERABLE = 5_000
 
@@ -150,6 +151,26 @@ class GraphModel(BaseEstimator, CutModel):
             )
         return codes
 
+    def encode_parts(self, X: Sequence[Any], Y: Sequence[Any]) -> Parts:
+        """The examples with their labelings, for compiled decoding and steps."""
+        graphs = [self._graph(x, f"X[{i}]") for i, x in enumerate(X)]
+        shapes = [self._inference(graph) for graph in graphs]
+        known = {id(shape): (k, shape) for k, shape in enumerate(dict.fromkeys(shapes))}
+        which = np.array([known[id(shape)][0] for shape in shapes])
+        m, d = self.labels_.size, self.n_features_
+        n_nodes, n_edges = ([len(graph[k]) for graph in graphs] for k in (0, 1))
+        nodes = factor_of(np.concatenate([g.nodes for g in graphs]), n_nodes, m, 0, m, 1)
+        features = np.concatenate([g.features for g in graphs])
+        edges = factor_of(features, n_edges, m * m, m * d, m * m, 1)
+        truth = [self._codes(y, graph, f"Y[{i}]") for i, (y, graph) in
+                 enumerate(zip(Y, graphs, strict=True))]  # fmt: skip
+        costs = [graph.weights / ((graph.weights.sum() or 1.0) if self.normalize else 1.0)
+                 for graph in graphs]  # fmt: skip
+        ptr = np.concatenate([[0], np.cumsum(n_nodes)]).astype(np.int64)
+        layout = shapes_of([(s.n_nodes, s.edges) for _, s in known.values()], m, which)
+        return Parts(False, nodes, edges, m, False, ptr, np.concatenate(truth),
+                     np.concatenate(costs), layout)  # fmt: skip
+
     def _inference(self, graph: Graph) -> Inference:
         key = len(graph.nodes), graph.edges.tobytes()
         if key not in self._shapes:
@@ -167,7 +188,7 @@ class GraphModel(BaseEstimator, CutModel):
         pairs = np.tensordot(graph.features, parts["edges"], axes=1)
         return graph.nodes @ parts["nodes"], pairs
 
-    def _shape(self, x: Any) -> Inference:
+    def inference_of(self, x: Any) -> Inference:
         return self._inference(self._graph(x, "x"))
 
     def _scores(self, x: Any, w: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -22,9 +22,10 @@ from scipy.sparse.csgraph import minimum_spanning_tree
 from sklearn.base import BaseEstimator
 
 from cornerstep.core.types import FloatArray
+from cornerstep.structured.compiled.parts import Parts
 from cornerstep.structured.models.base import shortened
 from cornerstep.structured.models.cut import CutModel
-from cornerstep.structured.models.inference import Inference
+from cornerstep.structured.models.inference import Inference, factor_of, shapes_of
 
 _ENUMERABLE = 12
 
@@ -119,8 +120,21 @@ class MultilabelModel(BaseEstimator, CutModel):
         row = x.toarray().ravel() if sp.issparse(x) else np.asarray(x, dtype=np.float64).ravel()
         return np.append(row, 1.0) if self.fit_intercept else row
 
-    def _shape(self, x: Any) -> Inference:
+    def inference_of(self, x: Any) -> Inference:
         return self._inference
+
+    def encode_parts(self, X: Sequence[Any], Y: Any) -> Parts:
+        """The examples with their labelings, for compiled decoding and steps."""
+        rows, n, m, e = _rows(X), len(X), self.n_labels_, len(self.edges_)
+        if self.fit_intercept:
+            rows = sp.hstack([sp.csr_array(rows), np.ones((n, 1))])
+        nodes = factor_of(rows, np.ones(n), m, 0, 1, rows.shape[1])
+        pairs = factor_of(sp.eye_array(e), np.full(n, e), 4, m * rows.shape[1], 4, 1)
+        shapes = shapes_of([(m, self.edges_)], 2, np.zeros(n, np.int64))
+        costs = np.full(n * m, 1.0 / m if self.normalize else 1.0)
+        ptr = np.arange(n + 1, dtype=np.int64) * m
+        pairs = pairs._replace(first=np.zeros(n, np.int64))  # the same for all examples
+        return Parts(False, nodes, pairs, 2, True, ptr, _binary(Y, m, "Y").ravel(), costs, shapes)
 
     def _scores(self, x: Any, w: FloatArray) -> tuple[FloatArray, FloatArray]:
         row = self._row(x)

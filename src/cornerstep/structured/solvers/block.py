@@ -97,6 +97,7 @@ class ExampleBlocks(Waiting):
         self.averaging = averaging
         self.score = score
         self._returned: FloatArray | None = None
+        self._visited = 0
         self.extra_columns: tuple[str, ...] = (
             "dual", "oracle_calls", "objective_last", "objective_average",
             "gap_last", "gap_average",
@@ -132,7 +133,14 @@ class ExampleBlocks(Waiting):
         return Look(value + gap, gap, False, extra)
 
     def look(self) -> Look:
-        begin, state, dual = work_seconds(), self.dual, self.dual.dual()
+        begin, state = work_seconds(), self.dual
+        if state.prox:
+            state.rebuild()
+        dual = (
+            state.dual()
+            if not state.prox
+            else state.linear - 0.5 * state.lam * float(state.anchor @ state.anchor)
+        )
         calls = state.examples.oracle_calls
         w, linear = state.average()
         last, last_error = self.primal(state.w)
@@ -147,6 +155,9 @@ class ExampleBlocks(Waiting):
         return self.keep(w if self.averaging else state.w.copy(), look, begin)
 
     def sweep(self, order: IntArray) -> Move:
+        if self._visited and self._visited % self.examples.n == 0:
+            self.dual.go_ahead()
+        self._visited += len(order)
         self.dual.sweep(order, self.rule, False)
         return Move(1.0, self.rule)
 

@@ -189,9 +189,9 @@ class ChainExamples(Examples):
         factor = 0.5 if acute else 1.0
         return factor * self.mean(largest), self.mean(lengths) * np.log(self.n_labels)
 
-    def blocks(self, lam: float, keep: int) -> ChainBlocks:
+    def blocks(self, lam: float, keep: int, prox: float = 0.0) -> ChainBlocks:
         """The dual state, at w = 0."""
-        return ChainBlocks(self, lam, keep)
+        return ChainBlocks(self, lam, keep, prox)
 
     def subgradient_sweep(
         self, order: Any, lam: float, total: FloatArray, late: FloatArray, numbers: FloatArray
@@ -213,8 +213,8 @@ def simplex_rows(Z: FloatArray) -> FloatArray:
 class ChainBlocks(DualBlocks):
     """The dual state of chains: planes as 16-bit labels in one array."""
 
-    def __init__(self, examples: ChainExamples, lam: float, keep: int) -> None:
-        super().__init__(examples, lam, keep)
+    def __init__(self, examples: ChainExamples, lam: float, keep: int, prox: float = 0.0) -> None:
+        super().__init__(examples, lam, keep, prox)
         n, truth = examples.n, examples.chains.truth
         self.planes = Planes(truth.copy(), np.ones((n, 1)), np.zeros((n, 1)), np.ones(n, np.int64))
         self._buffer = np.zeros(examples.size)
@@ -229,7 +229,7 @@ class ChainBlocks(DualBlocks):
         while len(order):
             state = State(self.w, self.v, self.numbers, kernels.links_in(chains.shape, self.w))
             done = steps.sweep(
-                order, _CODES[rule], remembered, self.keep, chains, self.lam, state, self.planes,
+                order, _CODES[rule], remembered, self.keep, chains, self.stiff, state, self.planes,
                 self.gaps, self._scratch(), self._buffer,
             )  # fmt: skip
             order = order[done:]
@@ -254,12 +254,10 @@ class ChainBlocks(DualBlocks):
             self._work = scratch(self.examples.most_nodes, self.examples.n_labels, room)
         return self._work
 
-    def rebuild(self) -> None:
+    def _summed(self) -> tuple[FloatArray, float]:
         chains, w = self.examples.chains, np.zeros(self.examples.size)
         linear = chain_planes.rebuild(chains, self.planes, 1.0 / (self.lam * chains.total), w)
-        self.w = w
-        self.numbers[1] = linear / chains.total
-        self._steps = 0
+        return w, float(linear / chains.total)
 
     def _n_terms(self) -> int:
         return self.examples.nodes * (1 + int(self.planes.counts.max()))
@@ -269,4 +267,4 @@ class ChainBlocks(DualBlocks):
 
     def restore(self, state: Planes) -> None:
         self.planes = Planes(*(part.copy() for part in state))
-        self.rebuild()
+        self._restored()

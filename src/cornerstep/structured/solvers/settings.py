@@ -26,10 +26,22 @@ class BlockSettings:
     weight, so that it also limits what is remembered.  Measured: 1 takes 8 to 11 % longer, 32 is
     within the noise."""
 
-    feature_budget: int = 2**28
-    """Bytes of joint features kept beside the labelings of models that are not compiled; beyond it
-    they are built when needed.  Measured on 100 examples, 20 passes, with 0: 1.6 times as long for
-    tags, twice for matchings, 4.7 times for trees."""
+    inner: int = 50
+    """Steps over stored planes that a visit of a block makes at most, where they cost products of
+    planes only."""
+
+    enough: float = 0.05
+    """Share of the first slope of a visit at which these end."""
+
+    stiff: float = 0.1
+    """Share of the lambda that fits the data, ``|psi|²/(10 L n)``, below which a lambda counts as
+    small, and to which steps raise it.  Measured at lambda = 1/n: 0.05 takes up to twice as long
+    (yeast, OCR), 0.2 up to 1.7 times (snakes), 0.4 ten times (scene)."""
+
+    raised: float = 20.0
+    """How many times lambda steps may add to it.  More makes the dual point of the problem itself
+    lag behind: of six small problems to a gap of 1e-4, 45 and more leave three unsolved after 1,000
+    passes, 5 leaves one, none at all three; 20 solves all."""
 
     chunk: int = 64
     """Examples that a worker decodes at a time, however many workers there are: answers do not
