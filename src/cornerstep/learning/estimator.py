@@ -20,6 +20,8 @@ of any other package gives its own:
 ``reads_tables``              whether commands can read its data from a table
 ``reads_blocks``              whether it predicts from rows on disk
 ``predicts_structures``       whether a label is a structure, such as a sequence
+``losses``                    how wrong each of some answers is, where labels are structures
+``chosen``                    what parameters that were left to the data have become
 ``minds_units``               whether the units of its features matter: tables are scaled then
 ``onnx_parts``                its scores as nodes of an ONNX graph
 ============================  ====================================================================
