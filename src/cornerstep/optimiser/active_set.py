@@ -220,6 +220,8 @@ def _key(atom: Vector) -> bytes:
     if not isinstance(atom, SparseVector):
         indices = atom.nonzero()[0]
         return indices.tobytes() + atom[indices].tobytes()
+    if atom.indices.size == 1 and atom.values[0] != 0.0:  # as of a simplex: nothing to sort
+        return atom.indices.tobytes() + atom.values.tobytes()
     order = atom.indices.argsort()
     order = order[atom.values[order] != 0]
     return atom.indices[order].tobytes() + atom.values[order].tobytes()
