@@ -11,7 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from attack import boosting_family, kernel_family, multiclass_family, structured_family
+from attack import (
+    boosting_family,
+    hulls_family,
+    kernel_family,
+    multiclass_family,
+    structured_family,
+)
 from attack.draws import chance, labels, one_of, positive, rows, weights
 from attack.judge import Judge, RefusedError
 from cornerstep import (
@@ -36,6 +42,13 @@ def _kernel(rng: Any, judge: Judge) -> tuple[Any, tuple[Any, ...]]:
     how = {**kernel_family.training(rng), "solver": "auto"}
     judge.says(given, how, X.shape)
     return judge.call(ReducedHullSVC(**given, **how).fit, X, y, share), (X, y, share)
+
+
+def _hulls(rng: Any, judge: Judge) -> tuple[Any, tuple[Any, ...]]:
+    X, y, share, given = hulls_family.draw(rng)
+    how = hulls_family.training(rng)
+    judge.says(given, how, X.shape)
+    return judge.call(hulls_family.made(given, **how).fit, X, y, share), (X, y, share)
 
 
 def _structured(rng: Any, judge: Judge) -> tuple[Any, tuple[Any, ...]]:
@@ -105,7 +118,7 @@ def forged(model: Any, changes: dict[str, Any]) -> Any:
 
 def attack(rng: Any, judge: Judge) -> None:
     """An honest model, and a lie or two."""
-    kind = one_of(rng, _multiclass, _multiclass, _kernel, _kernel, _structured, _boosting)
+    kind = one_of(rng, _multiclass, _multiclass, _kernel, _hulls, _structured, _boosting)
     model, data = kind(rng, judge)
     check = judge.call(certify, model, *data)
     if not judge.that(check.holds, f"certify rejects an honest model: {check.problems[:1]}"):

@@ -19,7 +19,13 @@ from attack.draws import chance, labels, one_of, positive, rows, scale
 from attack.exact import EPS, LONG, real
 from attack.judge import Judge
 from cornerstep import StructuredSVC
-from cornerstep.structured import ChainModel, GraphModel, MatchingModel, MulticlassModel
+from cornerstep.structured import (
+    ChainModel,
+    GraphModel,
+    MatchingModel,
+    MulticlassModel,
+    MultilabelModel,
+)
 
 SOLVERS = ("bcfw", "bcfw", "bcfw-pairwise", "bcfw-away", "bcfw-auto", "fw", "subgradient",
            "extragradient")  # fmt: skip
@@ -55,6 +61,7 @@ def _chain(rng: Any) -> Task:
     m, d, s = int(rng.integers(2, 4)), int(rng.integers(1, 4)), scale(rng)
     transitions, biases, normalize = chance(rng, 0.8), chance(rng, 0.4), chance(rng, 0.6)
     Y = [rng.integers(0, m, int(rng.integers(1, 5))) for _ in range(int(rng.integers(1, 6)))]
+    forbidden = _forbidden(rng, Y, m) if transitions and chance(rng, 0.3) else []
     X = [_features(rng, y.size, d, s) for y in Y]
     shares = [np.round(rng.uniform(0.1, 2, y.size), 1) for y in Y] if chance(rng, 0.3) else None
     given: Any = X if shares is None else list(zip(X, shares, strict=True))
@@ -69,6 +76,7 @@ def _chain(rng: Any) -> Task:
         T = w[at:].reshape(m, m) if transitions else np.zeros((m, m), dtype=LONG)
         for k, (x, y) in enumerate(zip(X, Y, strict=True)):
             every = _labelings(y.size, m)
+            every = every[[not _breaks(labeling, forbidden) for labeling in every]]
             share = real(np.ones(y.size) if shares is None else shares[k])
             share = share / share.sum() if normalize else share
             each = (real(x) @ nodes)[np.arange(y.size), every].sum(axis=1)
@@ -78,8 +86,27 @@ def _chain(rng: Any) -> Task:
             out.append((each, loss, int((every == y).all(axis=1).argmax())))
         return out
 
-    model = ChainModel(transitions, biases, normalize, labels=list(range(m)))
+    model = ChainModel(transitions, biases, normalize, list(range(m)), forbidden or None)
     return Task(model, given, Y, scored)
+
+
+def _pairs(labeling: Any) -> list[tuple[Any, Any]]:
+    """What follows what; None is before the first and after the last label."""
+    ends = [None, *(int(label) for label in labeling), None]
+    return list(itertools.pairwise(ends))
+
+
+def _forbidden(rng: Any, Y: Any, m: int) -> list[tuple[Any, Any]]:
+    """Pairs that no labeling may have, none of which is in the data."""
+    seen = {pair for y in Y for pair in _pairs(y)}
+    every = itertools.product([None, *range(m)], [*range(m), None])
+    return [
+        pair for pair in every if pair not in seen and pair != (None, None) and chance(rng, 0.6)
+    ]
+
+
+def _breaks(labeling: Any, forbidden: list[tuple[Any, Any]]) -> bool:
+    return any(pair in forbidden for pair in _pairs(labeling))
 
 
 def _multiclass(rng: Any) -> Task:
@@ -119,6 +146,28 @@ def _graph(rng: Any) -> Task:
     return Task(GraphModel(labels=list(range(m))), X, Y, scored)
 
 
+def _tags(rng: Any) -> Task:
+    tags, d, n = int(rng.integers(2, 5)), int(rng.integers(1, 4)), int(rng.integers(2, 7))
+    X, Y = _features(rng, n, d, scale(rng)), rng.integers(0, 2, (n, tags))
+    edges: Any = np.array([(j, j + 1) for j in range(tags - 1)])
+    edges = one_of(rng, None, "full", edges)
+    every = _labelings(tags, 2)
+    joined: Any = {None: [], "full": list(itertools.combinations(range(tags), 2))}
+    joined = np.array(joined[edges] if edges is None or isinstance(edges, str) else edges)
+
+    def scored(w: Any) -> list[tuple[Any, Any, int]]:
+        out, V = [], w[tags * d :].reshape(-1, 2, 2)
+        for x, y in zip(real(X), Y, strict=True):
+            each = every @ (w[: tags * d].reshape(tags, d) @ x)
+            for (j, k), v in zip(joined, V, strict=True):
+                each = each + v[every[:, j], every[:, k]]
+            loss = (every != y).sum(axis=1) / LONG(tags)
+            out.append((each, loss, int((every == y).all(axis=1).argmax())))
+        return out
+
+    return Task(MultilabelModel(edges, fit_intercept=False), X, Y, scored)
+
+
 def _matching(rng: Any) -> Task:
     d, s, X, Y = int(rng.integers(1, 4)), scale(rng), [], []
     for _ in range(int(rng.integers(1, 5))):
@@ -143,7 +192,7 @@ def _matching(rng: Any) -> Task:
 def training(rng: Any, task: Task) -> dict[str, Any]:
     """How to train."""
     solver = one_of(rng, *SOLVERS)
-    if solver == "extragradient" and isinstance(task.model, GraphModel):
+    if solver == "extragradient" and isinstance(task.model, GraphModel | MultilabelModel):
         solver = "fw"
     out = {
         "solver": solver, "atol": float(one_of(rng, 1e-1, 1e-2, 1e-4, 1e-8, 0.0)),
@@ -186,7 +235,7 @@ def check(task: Task, model: Any, how: dict[str, Any], judge: Judge) -> tuple[An
 
 def draw(rng: Any) -> Task:
     """A random problem."""
-    return one_of(rng, _chain, _chain, _multiclass, _graph, _matching)(rng)
+    return one_of(rng, _chain, _chain, _chain, _multiclass, _graph, _matching, _tags)(rng)
 
 
 def example_weights(rng: Any, task: Task) -> Any:

@@ -8,7 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from attack import boosting_family, kernel_family, minimize_family, multiclass_family
+from attack import (
+    boosting_family,
+    choice_family,
+    hulls_family,
+    kernel_family,
+    minimize_family,
+    multiclass_family,
+)
 from attack import structured_family as structured
 from attack.families import NAMES, attack_of
 from attack.judge import Judge, RefusedError, judge_case
@@ -23,7 +30,15 @@ from cornerstep import (
     minimize,
 )
 
-CASES = {"minimize": 30, "saddle": 30, "kernel": 20, "arrays": 6, "files": 2}
+CASES = {
+    "minimize": 30,
+    "saddle": 30,
+    "kernel": 20,
+    "hulls": 20,
+    "arrays": 6,
+    "files": 2,
+    "choice": 4,
+}
 SECONDS = 600  # of the slow test, all families together
 
 RNG = np.random.default_rng(0)
@@ -135,6 +150,32 @@ def test_lies_of_a_kernel_machine_are_caught(size):
     assert broken(gap=lambda v: 0 * v)
     assert broken(dual_coef_=lambda v: 1.5 * v)
     assert broken(dual_coef_=lambda v: np.roll(v, 1, axis=1))
+
+
+@pytest.mark.parametrize("given", [{"nu": 0.4}, {"C": 1.0, "nu": 0.4}, {"C": 1.0, "epsilon": 0.1}])
+def test_lies_of_one_class_and_regression_are_caught(given):
+    given = {"kernel": "rbf", "gamma": 1.0, "degree": 2, "coef0": 1.0, **given}
+    hulls, used = hulls_family.posed(X, X[:, 0], None, given)
+
+    def broken(**changes):
+        model = hulls_family.made(given, random_state=0).fit(X, X[:, 0])
+        for name, change in changes.items():
+            setattr(model, name, change(getattr(model, name)))
+        return _rules(hulls_family.check, hulls, used, model)
+
+    assert not broken()
+    assert broken(objective_=lambda v: 0.9 * v)
+    assert broken(gap_=lambda v: 0 * v)
+    assert broken(dual_coef_=lambda v: 1.5 * v)
+    assert broken(dual_coef_=lambda v: np.roll(v, 1, axis=1))
+
+
+def test_a_bound_of_errors_that_is_too_high_is_caught():
+    model = MulticlassSVC(tol=1e-9, random_state=0).fit(X, Y)
+    most, wrong = choice_family.errors(model, X, Y)
+    assert wrong == (model.predict(X) != Y).sum() <= most
+    loose = MulticlassSVC(tol=0.9, max_iter=1, random_state=0).fit(X, Y)
+    assert choice_family.errors(loose, X, Y)[0] > most  # a wide ball decides less
 
 
 def test_lies_of_a_structured_model_are_caught():

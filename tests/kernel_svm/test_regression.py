@@ -166,6 +166,19 @@ def test_certify_finds_what_is_false(falsify, said):
     assert not certify(ReducedHullSVR(nu=0.5).fit(X, y), X, y + np.arange(120)).holds
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("nu", [None, 0.5, 1.0])
+def test_certify_believes_models_that_are_all_rounding(nu):
+    """The certificate is that of the coefficients, whichever dual point training ended at."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        X = 10.0 ** rng.integers(0, 13) * rng.standard_normal((8, 2))
+        model = ReducedHullSVR(C=3e9, nu=nu, kernel="poly", gamma=1.6, degree=2, coef0=1.0)
+        y = rng.standard_normal(8)
+        check = certify(model.fit(X, y), X, y)
+        assert check.holds, (seed, check.problems)
+
+
 def test_files_and_reports(tmp_path):
     X, y, _ = curve(120)
     for model in (ReducedHullSVR(), ReducedHullSVR(nu=0.3), OneClassHull(0.2)):

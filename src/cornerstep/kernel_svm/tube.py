@@ -137,17 +137,13 @@ class TubeProblem(ReducedHullProblem):
     """A regression: its coordinates i and i + n are the two variables of example i."""
 
     def balanced(self, beta: FloatArray) -> FloatArray:
-        """``beta`` with the sums of the domain; of an example one variable is 0, if it may be.
+        """The point of the same coefficients that a model stands for, with the sums of the domain.
 
-        With a fixed width (no K) what both have in common costs ``2 epsilon`` times as much.
+        With a fixed width (no K) what the two variables of an example have in common costs
+        ``2 epsilon`` times as much, so that one of them is 0.
         """
-        if self.K is None:
-            beta = beta.copy()
-            above, below = np.split(beta, 2)
-            common = np.minimum(above, -below)
-            above -= common
-            below += common
-        return super().balanced(beta)
+        above, below = np.split(beta, 2)
+        return super().balanced(signed(above + below, self))
 
     def shuffled(self, rng: np.random.Generator) -> FloatArray:
         half = self.n // 2
