@@ -24,7 +24,7 @@ def _points(rng: Any, n: int, means: Any, far: float) -> tuple[Any, Any]:
 
 
 def errors(model: Any, X: Any, y: Any) -> tuple[int, int]:
-    """How many examples the optimum may get wrong, and how many this model does."""
+    """How many examples the optimum may get wrong, and how many this model does but for ties."""
     W, b = real(model.coef_), real(model.intercept_)
     if len(W) == 1:
         W, b = np.concatenate([-W, W]) / 2, np.concatenate([-b, b]) / 2
@@ -36,8 +36,9 @@ def errors(model: Any, X: Any, y: Any) -> tuple[int, int]:
     others[at, y] = -np.inf
     margins = scores[at, y] - others.max(axis=1)
     sizes = (np.abs(real(X)) @ np.abs(W).T + np.abs(b)).max(axis=1)
-    doubt = 2 * np.sqrt(LONG(model.gap_)) * length + 16 * EPS * sizes
-    return int((margins <= doubt).sum()), int((margins < 0).sum())
+    rounding = 16 * EPS * sizes
+    doubt = 2 * np.sqrt(LONG(model.gap_)) * length + rounding
+    return int((margins <= doubt).sum()), int((margins < -rounding).sum())
 
 
 def attack(rng: Any, judge: Judge) -> None:

@@ -661,3 +661,16 @@ def test_pairs_of_small_and_of_large_classes_are_those_of_two_classes(options):
         alone = ReducedHullSVC(tol=1e-8, gamma=gamma, **options).fit(X[some], y[some])
         assert several.machines_[k].objective == pytest.approx(alone.objective_, rel=1e-7)
         assert several.intercept_[k] == pytest.approx(-alone.intercept_[0], abs=1e-3)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_a_pair_far_from_the_other_classes_keeps_its_digits(form):
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1, 2], 20)
+    X = 2.0**-24 * (rng.standard_normal((60, 2)) + np.outer(y, [6, 0])) + [100, 50]
+    X[y == 2] = rng.standard_normal((20, 2)) + 1
+    model = exact(nu=0.5, kernel="linear").fit(form(X), y)
+    alone = exact(nu=0.5, kernel="linear").fit(2.0**24 * (X[y < 2] - [100, 50]), y[y < 2])
+    assert model.machines_[0].objective == pytest.approx(2.0**-48 * alone.objective_, rel=1e-6)
+    assert (model.predict(form(X)) == y).all()
+    assert certify(model, form(X), y).holds

@@ -42,6 +42,19 @@ def test_a_run_goes_on_where_it_stopped(tmp_path, solver, smoothing):
         assert np.allclose(model.trace_["value"], whole.trace_["value"][16:], rtol=1e-9)
 
 
+@pytest.mark.parametrize("solver", ["auto", "block", "fw", "projected-gradient"])
+def test_runs_with_a_kernel_go_on(tmp_path, digits, solver):
+    X, y = digits[0][:60], digits[1][:60]
+    options: dict[str, Any] = {"kernel": "rbf", "C": 30.0, "solver": solver, "smoothing": 0.0}
+    for limit in (3, 2, 0):
+        model = MulticlassSVC(
+            tol=1e-12, max_iter=limit, checkpoint=tmp_path / "state.npz", **options
+        ).fit(X, y)
+        least = MulticlassSVC(tol=1e-6, **{**options, "solver": "auto"}).fit(X, y)
+        assert model.bound_ <= least.objective_
+        assert model.objective_ >= least.bound_ * (1 - 1e-12)
+
+
 @pytest.mark.parametrize("solver", ["auto", "block", "fw"])
 def test_streamed_runs_go_on(tmp_path, digits, solver, monkeypatch):
     X, y = digits

@@ -48,6 +48,20 @@ def test_no_model_makes_fewer_errors(estimator: Any) -> None:
     assert choice.errors == choice.to_pandas()["errors"].min()
 
 
+@pytest.mark.parametrize("estimator", ESTIMATORS[:3], ids=repr)
+@pytest.mark.parametrize("size", [1e-40, 1e40])
+@pytest.mark.parametrize("C", [1e-10, 1e30])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_what_float64_cannot_tell_proves_nothing(estimator: Any, size: float, C: float) -> None:
+    X, y, X_val, y_val = noisy(3)
+    interval = C / size**2, 10 * C / size**2
+    choice = select_C(estimator, size * X, y, size * X_val, y_val, interval, within=0, max_fits=3)
+    bounds = choice.lower_bound(choice.Cs)
+    for model, bound in zip(choice.estimators, bounds, strict=True):
+        assert model.relative_gap_ < 1e-3 or bound == 0
+    assert choice.least_errors <= choice.errors
+
+
 def test_two_classes_and_sparse_rows() -> None:
     X, y = load_breast_cancer(return_X_y=True)
     X, y, X_val, y_val = halves(StandardScaler().fit_transform(X), y)

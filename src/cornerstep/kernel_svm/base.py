@@ -9,16 +9,18 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from cornerstep.core.rounding import EPSILON
 from cornerstep.core.types import FloatArray
 from cornerstep.kernel_svm.pairs import KernelParameters
 from cornerstep.kernel_svm.training import Settings
 from cornerstep.learning.callbacks import Watchable, iteration_callback
 from cornerstep.learning.estimator import CertifiedEstimator, SupportExamples
-from cornerstep.learning.kernel_blocks import centre, centred
+from cornerstep.learning.kernel_blocks import centre, centred, row_norms
 from cornerstep.learning.kernel_functions import Kernel, gamma_value
 from cornerstep.optimiser.loop import Callback, Stopping
 
 _SCORED = 2**22  # kernel values held at a time in prediction
+_COARSE = 1e-9  # of the weights of a linear machine: rounding above which they are formed with care
 
 
 class KernelMachine(Watchable, CertifiedEstimator):
@@ -103,12 +105,27 @@ class KernelMachine(Watchable, CertifiedEstimator):
             return np.asarray(X[:, self.support_] @ machines.T)
         if kernel.name == "linear":  # without the offset that all rows share, as in training
             middle = centre(self.support_vectors_) if self._sums_to_zero else np.zeros(X.shape[1])
-            weights = centred(self.support_vectors_, middle).T @ machines.T
+            weights = self._weights(machines, middle)
             return np.asarray(centred(X, middle) @ weights) + middle @ weights
         step = max(1, _SCORED // self.support_.size)
         blocks = [X[start : start + step] for start in range(0, X.shape[0], step)]
         values = Kernel(*kernel)
         return np.concatenate([values(rows, self.support_vectors_) @ machines.T for rows in blocks])
+
+    def _weights(self, machines: FloatArray, middle: FloatArray) -> FloatArray:
+        """``sum_i machines_ki (x_i - middle)`` of a linear kernel, one column per machine.
+
+        Of machines of which rounding would leave too little, without the offset of their own rows.
+        """
+        vectors = centred(self.support_vectors_, middle)
+        weights = np.asarray(vectors.T @ machines.T)
+        off = EPSILON * (np.abs(machines) @ row_norms(vectors))
+        coarse = off > _COARSE * np.linalg.norm(weights, axis=0)
+        for k in np.flatnonzero(coarse & self._sums_to_zero):
+            used = np.flatnonzero(machines[k])
+            rows = self.support_vectors_[used]
+            weights[:, k] = centred(rows, centre(rows)).T @ machines[k, used]
+        return weights
 
 
 def single_weights(X: Any, sample_weight: Any) -> FloatArray:

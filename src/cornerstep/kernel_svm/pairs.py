@@ -21,10 +21,12 @@ from cornerstep.learning.kernel_blocks import (
     PrecomputedKernel,
     centre,
     centred,
+    row_norms,
 )
 from cornerstep.learning.kernel_functions import Kernel as KernelFunction
 
 _WHOLE = 1000  # examples of a pair up to which its whole kernel matrix is computed at once
+_FAR = 10.0  # sizes of a pair between its middle and that of all: beyond it is centred by itself
 _EXAMINED = 1000  # examples whose kernel matrix is factorised: a fraction of a second
 
 
@@ -121,6 +123,7 @@ class Pairs:
         self._examples = np.concatenate(parts)
         self._caps, self._size, self._limit = weights[self._examples], size, limit
         rows, self._middle = without_offset(X, self._examples, kernel)
+        self._X, self._threads = X, threads
         self._kernel = kernel_on(rows, kernel, threads, shift)
         self._within: dict[int, FloatArray] = {}  # kernel matrices of the classes
         self.evaluations = 0
@@ -138,13 +141,31 @@ class Pairs:
             K = nu * float(caps.sum()) / 2
         if K is not None:
             K = min(float(K), float(caps[:positive].sum()), float(caps[positive:].sum()))
-        kernel = self._kernel if places.size == self._kernel.n else self._kernel.take(places)
-        is_small = places.size <= _WHOLE and 8 * places.size**2 <= self._limit
-        is_small = is_small and not kernel.is_foreign
-        matrix = self._matrix(*classes) if is_small else None
+        examples, matrix = self._examples[places], None
+        kernel, middle = self._far_off(examples) or (self._kernel, self._middle)
+        if kernel is self._kernel:
+            is_small = places.size <= _WHOLE and 8 * places.size**2 <= self._limit
+            matrix = self._matrix(*classes) if is_small and not kernel.is_foreign else None
+            kernel = kernel if places.size == kernel.n else kernel.take(places)
         columns = KernelColumns(kernel, self._limit, matrix)
         problem = ReducedHullProblem(columns, signs, caps, K=K, C=self._size["C"])
-        return Pair(*classes, self._examples[places], problem, self._middle)
+        return Pair(*classes, examples, problem, middle)
+
+    def _far_off(self, examples: IntArray) -> tuple[Kernel, FloatArray] | None:
+        """The kernel and the offset of a pair that lies far from the other classes.
+
+        Products of its rows without the offset of all classes would lose the digits in which they
+        differ.
+        """
+        if self._middle is None or examples.size == self._kernel.n:
+            return None
+        rows = self._X[examples]
+        middle = centre(rows)
+        away = float(np.linalg.norm(middle - self._middle))
+        own = centred(rows, middle)
+        if not away > _FAR * float(row_norms(own).max()):
+            return None
+        return kernel_on(own, KernelParameters("linear", 1.0, 1, 0.0), self._threads, 0.0), middle
 
     def _matrix(self, first: int, second: int) -> FloatArray:
         """The kernel matrix of two classes; what is within a class serves all of its pairs."""

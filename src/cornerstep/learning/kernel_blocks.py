@@ -118,7 +118,7 @@ class InnerProductKernel:
         else:
             X = np.asarray(X, dtype=np.float64)
         rows = centred(X, centre(X)) if name == "rbf" else X
-        norms = _norms(rows)
+        norms = row_norms(rows)
         self._bound(norms, X.shape[1])
         self._given: Any = None
         self._far = ~(2 * self._exponents <= _CANCELLED)
@@ -269,12 +269,12 @@ class InnerProductKernel:
                 np.tanh(products, out=products)
 
 
-def _norms(X: Any) -> FloatArray:
+def row_norms(X: Any) -> FloatArray:
     """``|x|`` of each row, also where squares leave the range of float64."""
     scale = float(abs(X).max()) if X.shape[1] else 0.0
     if not (scale == 0 or 1e-100 < scale < 1e100):
         with np.errstate(over="ignore"):
-            return scale * _norms(X / scale)
+            return scale * row_norms(X / scale)
     if sp.issparse(X):
         return np.sqrt(np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel())
     return np.sqrt(np.einsum("ij,ij->i", X, X))

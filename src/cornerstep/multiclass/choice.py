@@ -33,6 +33,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_array
 
 from cornerstep.core.curvature import dense_array
+from cornerstep.core.rounding import EPSILON
 from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.optimiser.result import Status
 
@@ -45,7 +46,8 @@ _TOL = 1e-4  # relative gap of the models, unless the estimator has a smaller on
 _SHARE = 0.1  # of the distance to the nearest C, that the gap may add to it
 _NEAR = 1e-3  # in ln C: a model that near to another needs a smaller gap, not another C
 _TIGHTER, _LEAST_TOL = 0.1, 1e-10  # factor on the relative gap then, down to here
-_ROUNDING = 1e-9  # relative: by which margins must exceed radii, and intervals are shortened
+_FLOOR = 1e-14  # of the squares of W and C'V, added to q: rounding of margins is far below its root
+_ROUNDING = 1e-9  # relative: by which q is larger and intervals are shorter for their own rounding
 
 
 class _Reach(NamedTuple):
@@ -84,7 +86,8 @@ class ChoiceOfC:
     errors : int
         Its validation errors.
     least_errors : int
-        No C of the interval makes fewer: proven.
+        No C of the interval makes fewer: proven.  At most ``errors``: a model with a large gap may
+        make fewer than the optimum at its C does.
     proven : bool
         Whether ``least_errors >= errors - within``.
     interval : tuple of float
@@ -319,7 +322,8 @@ class _Search:
     def choice(self, low: float, high: float, within: int) -> ChoiceOfC:
         """What came out."""
         best, Cs = self.best(), sorted(self.found)
-        errors, least = self.found[best].errors, int(self._steps(low, high)[1].min())
+        errors = self.found[best].errors
+        least = min(int(self._steps(low, high)[1].min()), errors)
         return ChoiceOfC(
             best, errors, least, least >= errors - within, (low, high), self.found[best].model,
             np.array(Cs), [self.found[C].model for C in Cs],
@@ -336,19 +340,17 @@ def _reach(model: Any, X: Any, X_val: Any, labels: IntArray) -> _Reach:
         )
     C, constant = float(model.C), model.intercept_scaling if model.fit_intercept else 0.0
     W = _with_intercepts(model, constant)
-    V = _dual_weights(model, X, constant) / C
-    square, inner, dual = float((W * W).sum()), float((W * V).sum()), float((V * V).sum())
-    losses = (model.objective_ - 0.5 * square) / C
-    linear = (model.bound_ + 0.5 * C * C * dual) / C
-    q = 0.25 * dual, 0.5 * inner + losses - linear, 0.25 * square  # of C'^2, C' and 1
+    V, off = _dual_weights(model, X, constant)
+    V, off = V / C, off / C
+    if model.bound_ <= 0:  # what proves this is the dual point 0
+        V, off = 0.0 * V, 0.0
+    q = _squared_radius(W, V, off, model)
     rows = np.arange(labels.size)
     u, v = (_scores(X_val, part, constant) for part in (W, V))
     u, v = (part - part[rows, labels][:, None] for part in (u, v))
     norms = 8.0 * (_squares(X_val) + constant**2)[:, None]
-    radius = math.sqrt(max(q[0] * C * C + q[1] * C + q[2], 0.0))
-    ahead = u + C * v
-    slack = _ROUNDING * (np.abs(u) + C * np.abs(v))
-    example, j = np.nonzero(ahead > np.sqrt(norms) * radius + slack)
+    radius = math.sqrt(q[0] * C * C + q[1] * C + q[2])
+    example, j = np.nonzero(u + C * v > np.sqrt(norms) * radius)
     u, v, norm = u[example, j], v[example, j], norms[example, 0]
     below, above = _interval(v * v - norm * q[0], 2 * u * v - norm * q[1], u * u - norm * q[2], C)
     lower, upper = np.full(labels.size, np.inf), np.full(labels.size, -np.inf)
@@ -356,6 +358,24 @@ def _reach(model: Any, X: Any, X_val: Any, labels: IntArray) -> _Reach:
     np.maximum.at(upper, example, above * (1 - _ROUNDING))
     wrong = lower < upper
     return _Reach(np.flatnonzero(wrong), lower[wrong], upper[wrong])
+
+
+def _squared_radius(
+    W: FloatArray, V: FloatArray, off: float, model: Any
+) -> tuple[float, float, float]:
+    """The numbers of C'^2, C' and 1 in q, rounded up; ``off`` bounds the rounding of V."""
+    C, unit = float(model.C), 64.0 * EPSILON  # of sums in pairs
+    w, v = (math.sqrt(float((part * part).sum())) for part in (W, V))
+    inner = float((W * V).sum()) + (off + unit * v) * w
+    losses = (model.objective_ - 0.5 * (1 - unit) * w * w) / C
+    linear = (model.bound_ + 0.5 * (1 - unit) * (C * max(v - off, 0.0)) ** 2) / C
+    far = off * off / _ROUNDING  # the centre of the ball is off as well
+    grown = 1.0 + _ROUNDING
+    return (
+        grown * (0.25 + _FLOOR) * (v + off) ** 2 + far,
+        grown * (0.5 * inner + losses - linear),
+        grown * (0.25 + _FLOOR) * w * w,
+    )
 
 
 def _interval(
@@ -379,14 +399,16 @@ def _with_intercepts(model: Any, constant: float) -> FloatArray:
     return np.column_stack([coef, intercept / constant]) if constant else coef
 
 
-def _dual_weights(model: Any, X: Any, constant: float) -> FloatArray:
-    """``W(A)`` of the dual point, in the same shape."""
+def _dual_weights(model: Any, X: Any, constant: float) -> tuple[FloatArray, float]:
+    """``W(A)`` of the dual point, in the same shape, and a bound of its rounding."""
     coefficients = sp.csr_array(model.dual_coef_)
     data = X if sp.issparse(X) else np.asarray(X, dtype=np.float64)
     image = dense_array(coefficients.T @ data)
+    size = np.sqrt(_squares(data) + constant**2)
+    off = (coefficients.shape[0] + 4) * EPSILON * float((abs(coefficients).T @ size).sum())
     if not constant:
-        return image
-    return np.column_stack([image, constant * np.asarray(coefficients.sum(axis=0)).ravel()])
+        return image, off
+    return np.column_stack([image, constant * np.asarray(coefficients.sum(axis=0)).ravel()]), off
 
 
 def _scores(X: Any, weights: FloatArray, constant: float) -> FloatArray:

@@ -108,11 +108,14 @@ class BatchDescent:
         """
         state = self._kept()
         image, primal = np.asarray(state.image), np.asarray(self.primal.image)
-        return {
+        arrays = {
             "image": image, "linear": np.array(state.linear), "probed": np.asarray(state.probed),
             "steps": np.array(state.steps), "primal": primal, "alpha": np.asarray(state.alpha),
             "losses": np.array(self.rows.losses(state.image)),
         }  # fmt: skip
+        if self.rule == "projected-gradient":
+            arrays["primal_alpha"] = np.asarray(self.primal.alpha)
+        return arrays
 
     def _kept(self) -> DualState:
         """The state that a snapshot is of."""
@@ -130,7 +133,7 @@ class BatchDescent:
         )
         self._begin(state)
         if self.rule == "projected-gradient":
-            self.primal = state._replace(image=arrays["primal"])
+            self.primal = state._replace(image=arrays["primal"], alpha=arrays["primal_alpha"])
 
     def _check(self, arrays: dict[str, Any]) -> None:
         """Complain about a snapshot that cannot be of this problem."""
@@ -139,9 +142,10 @@ class BatchDescent:
         for name, like in (shapes | {"linear": 0.0, "losses": 0.0}).items():
             if np.shape(arrays[name]) != np.shape(like) or not np.isfinite(arrays[name]).all():
                 raise ValueError(f"its {name} is not of these examples and classes")
-        alpha = arrays["alpha"]
-        if np.shape(alpha) != np.shape(nothing.alpha) or not np.isfinite(alpha).all():
-            raise ValueError("its alpha is not of these examples and classes")
+        for name in {"alpha", "primal_alpha"} & arrays.keys():
+            alpha = arrays[name]
+            if np.shape(alpha) != np.shape(nothing.alpha) or not np.isfinite(alpha).all():
+                raise ValueError(f"its {name} is not of these examples and classes")
         losses, claimed = self.rows.losses(arrays["image"]), float(arrays["losses"])
         if not math.isclose(losses, claimed, rel_tol=1e-9):
             raise ValueError(f"the losses at its weights are {losses:.9g}, not {claimed:.9g}")

@@ -172,10 +172,11 @@ class Metric:
         d, kind = problem.examples.size, products.kind
         rank = min(rank, d, problem.examples.n)
         scales: Any = problem.scales.astype(kind)
-        weighted = [scales[block, None] for block in products.blocks]
+        size = products.trace or 1.0
+        weighted = [scales[block, None] / kind(size) for block in products.blocks]
 
         def spread(basis: FloatArray) -> FloatArray:
-            """T times vectors, a column each."""
+            """T, divided by its trace, times vectors, a column each."""
             image = basis if self.sparse else np.ascontiguousarray(basis.T)
             out = products.through(image, lambda k, scores: weighted[k] * scores)
             return out if self.sparse else out.T
@@ -187,7 +188,7 @@ class Metric:
         small = (basis.T @ spread(basis)).astype(np.float64)
         values, turns = eigh(0.5 * (small + small.T))
         self.basis = basis @ turns.astype(kind)
-        self.values = np.maximum(values, 0.0)
+        self.values = size * np.maximum(values, 0.0)
         rest = products.trace - float(self.values.sum())
         self.rest = max(rest, 0.0) / max(d - self.values.size, 1)
 
@@ -367,9 +368,10 @@ class NewtonDescent:
         """Solve ``H V = -G`` by conjugate gradients, as far as it is worth; V and its slope."""
         settings, gradient = self.settings, (here.image - here.own)
         metric = self._metric_at(here)
-        residual: Any = (-gradient).astype(self.products.kind)
+        unit = float(np.linalg.norm(gradient)) or 1.0  # float32 has no room for all scales
+        residual: Any = (gradient / -unit).astype(self.products.kind)
         left = square = float(np.vdot(residual, residual))
-        wanted = 2.0 * settings.target_share * self.target(here.value)
+        wanted = 2.0 * settings.target_share * self.target(here.value) / unit / unit
         enough = max(settings.forcing**2 * square, wanted)
         solution = np.zeros_like(residual)
         scaled = metric(residual)
@@ -377,7 +379,7 @@ class NewtonDescent:
         for _ in range(settings.most_products):
             product = self.curved(here, way)
             bend = float(np.vdot(way, product))
-            if not bend > 0.0:  # all that is left is rounding
+            if not (size > 0.0 and bend > 0.0):  # all that is left is rounding
                 break
             length = residual.dtype.type(size / bend)
             solution += length * way
@@ -389,7 +391,7 @@ class NewtonDescent:
             before, size = size, float(np.vdot(residual, scaled))
             way = scaled + residual.dtype.type(size / before) * way
         self._exact |= left <= wanted
-        out = solution.astype(np.float64)
+        out = unit * solution.astype(np.float64)
         return out, float(np.vdot(gradient, out))
 
     def _metric_at(self, here: Found) -> Callable[[FloatArray], FloatArray]:
