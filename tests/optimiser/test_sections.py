@@ -87,6 +87,16 @@ def test_other_losses_take_sections_too(domain: Any, kind: Any) -> None:
     assert plain.lower_bound <= result.value <= plain.value * (1 + 1e-7)
 
 
+@pytest.mark.parametrize("domain", [NuclearNormBall((3, 1), 1e301), Spectraplex(3, 1e301)])
+@pytest.mark.parametrize("f", [Huber, Logistic])
+def test_radii_at_the_end_of_float64(domain: Any, f: Any) -> None:
+    A = np.random.default_rng(0).standard_normal((5, domain.size))
+    target = np.array([1.0, -1.0, 1.0, 1.0, -1.0])
+    result = minimize(f(A, target), domain, max_iter=20)
+    assert np.isfinite(result.value) and result.gap > 0
+    assert domain.contains(result.x)
+
+
 @pytest.mark.parametrize("scale", [1e-120, 1e-8, 1e120])
 def test_scales_do_not_matter(scale: float) -> None:
     A, b = data(DOMAINS[0])

@@ -77,6 +77,18 @@ def test_curvature_that_float64_hardly_sees(size: float) -> None:
     assert linear @ x == pytest.approx(linear.max(), abs=1e-10)
 
 
+def test_weights_of_a_linear_function_sum_to_one() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(500):
+        k = int(rng.integers(1, 6))
+        linear = rng.standard_normal(k) * 10.0 ** rng.uniform(-8, 8)
+        x = np.zeros(k)
+        x[rng.integers(k)] = 1.0
+        assert improve(np.zeros((k, k)), linear, x, 0.0, 100, Factor())
+        assert x.sum() == 1.0
+        assert x[linear.argmax()] == 1.0
+
+
 def test_entries_beyond_float64_leave_the_weights_as_they_are() -> None:
     gram, linear, x = draw(1)
     factor = Factor()

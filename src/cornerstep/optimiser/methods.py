@@ -90,6 +90,9 @@ class _WithActiveSet(Method):
         self.active_set = ActiveSet(start)
         self._seen, self._gap, self._before = ActiveSet(start), math.inf, math.inf
 
+    def restart(self, x: FloatArray) -> None:
+        self.active_set, self._before = ActiveSet(x), math.inf
+
     def lmo(self, gradient: FloatArray) -> Vector:
         vertex = super().lmo(gradient)
         if self.lazy:
@@ -260,6 +263,12 @@ class FullyCorrective(_WithActiveSet):
         if self._correction is not None:
             self._most = min(_MOST_ATOMS, _MOST_NUMBERS // self._correction.objective.image_size)
         self._several = self._most > 0 and has_oracle(domain, "lmo_many")
+
+    def restart(self, x: FloatArray) -> None:
+        super().restart(x)
+        for kept in (self._correction, self._sections):
+            if kept is not None:
+                kept.clear()
 
     def propose(self, position: Position) -> Proposal:
         self._vertices: list[Vector] = []

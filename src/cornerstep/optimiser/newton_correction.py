@@ -77,11 +77,13 @@ class NewtonCorrection:
             change = (goal - weights) @ images
             ray = position.along(Direction(change, 0.0, None, change))
             step = Exact().size(ray, 1.0, 0.0)
-            if not step > 0:
-                break
-            weights = goal if step == 1 else weights + step * (goal - weights)
-            position = f.at(weights @ images)
+            blind = not step > 0  # rounding hides the slope: the gap says whether the step is good
+            trial = goal if blind or step == 1 else weights + step * (goal - weights)
+            position = f.at(trial @ images)
             scores = images @ position.gradient
+            if blind and not float(scores @ trial - scores.min()) < gap:
+                break
+            weights = trial
         return weights
 
     def keep(self, kept: IntArray) -> None:

@@ -34,6 +34,7 @@ from cornerstep.optimiser.steps import StepRule
 _MORE = 4  # vertices beside as many as the rank (1, 4, 10: the same within a quarter)
 _SHARE = 0.3  # of the gap outside: what a correction leaves inside (0.3 the same, 0.01 slower)
 _STEPS = 300  # of a correction
+_FAR = 16.0  # radii that a gradient step goes before it is projected, at most
 _ASKED = 2  # of them until the gap inside is asked for, which costs about a step
 
 
@@ -84,8 +85,12 @@ class SectionCorrection:
                 inner = float(gradient @ (s - domain.lmo(gradient)))
                 if inner <= _SHARE * gap or expired():
                     break
-            steep = self._curvature or norm(gradient) / domain.radius
-            part = domain.project(s - gradient / steep) - s
+            size = norm(gradient)
+            across = domain.radius / size if size > 0 else 0.0
+            if not 0 < across < math.inf:
+                break
+            far = min(1.0 / self._curvature, _FAR * across) if self._curvature else across
+            part = domain.project(s - far * gradient) - s
             d = section.lift(part)
             ray = position.along(Direction(d, 0.0, None, d))
             step = rule.size(ray, 1.0, iteration) if ray.slope < 0 else 0.0
@@ -96,7 +101,7 @@ class SectionCorrection:
             change = section.restrict(landed.gradient) - gradient
             length = norm(part)
             bend = float(change @ (part / length)) / (step * length)
-            self._curvature = bend if bend > 0 else steep / 2
+            self._curvature = bend if bend > 0 else 0.5 / far
             position, s, gradient = landed, s + step * part, gradient + change
         self._section = section.narrowed(s)
         return position

@@ -70,6 +70,9 @@ class Method:
         self.domain = domain
         self.oracle_calls = 0
 
+    def restart(self, x: FloatArray) -> None:
+        """Go on from x, the last point that the domain contains: later moves are undone."""
+
     def solver(self, objective: Objective, step: StepRule, position: Position) -> Solver:
         """What runs in the loop: looks with :meth:`propose`, moves with :meth:`advance`."""
         self.walk = walk = FrankWolfeSolver(objective, self, step, position)
@@ -324,7 +327,7 @@ class FrankWolfeSolver(SteppingState):
 
     _proposal: Proposal | None = None
     _proof: Look | None = None  # of the current position, if it was certified
-    _moving = False
+    _moving = _undone = False
     _renew_below = 0.0
 
     def look(self) -> Look:
@@ -341,6 +344,9 @@ class FrankWolfeSolver(SteppingState):
 
     def _proposed(self) -> Proposal:
         """The method's proposal at the current position, made once."""
+        if self._undone:
+            self.method.restart(self.position.x)
+            self._undone = False
         if self._proposal is None:
             self._proposal = self.method.propose(self.position)
         return self._proposal
@@ -359,6 +365,7 @@ class FrankWolfeSolver(SteppingState):
             return self._proof
         if not (self._go_to(point) and here):
             self.method.active_set = None  # a move was cut short, or undone
+            self._undone = True
         self._proposal = self._proof = None  # the fresh gradient may propose another step
         if not self._is_finite():  # f no longer answers at this point as it did
             return Look(self.position.value, math.inf, extra=self._extra())

@@ -134,8 +134,11 @@ def _improve(
             count = _join(gram, linear, x, least, shift, rows, order, count, free, work)
         inside = False
         while not inside and steps < limit:
+            level = 0.0  # what all slopes share is idle; beside it their differences would round
             for a in range(count):
-                work[a], other[a] = -gradient[order[a]], 1.0
+                level += x[order[a]] * gradient[order[a]]
+            for a in range(count):
+                work[a], other[a] = level - gradient[order[a]], 1.0
             _solve(rows, count, work)
             _solve(rows, count, other)
             sums, ones = 0.0, 0.0
