@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 LIMIT = 20.0  # CPU seconds of a case; a run that takes longer does not end
+SLOW = "the time limit is kept"
 _TOLD = (  # warnings that say something true
     "kernel='sigmoid' is not positive semidefinite",
     "is solved, and answers the same for all examples",

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 
 from attack.draws import chance, one_of, scale
 from attack.exact import EPS, LONG, real
-from attack.judge import Judge, RefusedError
+from attack.judge import SLOW, Judge, RefusedError
 from attack.region import Region
 from attack.regions import region
 from cornerstep import minimize, optimiser
@@ -243,7 +243,7 @@ def run(rng: Any, problem: Problem, judge: Judge, how: dict[str, Any]) -> Any:
         result = judge.call(minimize, problem.objective, problem.region.domain, **how)
     if "time_limit" in how:
         spent = time.process_time() - begun
-        judge.at_most(spent, 1.05 * how["time_limit"] + 1.0, "the time limit is kept")
+        judge.at_most(spent, 1.05 * how["time_limit"] + 1.0, SLOW)
     check(problem, result, judge, how)
     return result
 

@@ -14,7 +14,7 @@ from sklearn.base import clone
 
 from attack.draws import chance, count, labels, one_of, positive, rows, tolerance, weights
 from attack.exact import EPS, LONG, real
-from attack.judge import Judge, RefusedError
+from attack.judge import SLOW, Judge, RefusedError
 from attack.multiclass_task import Task, check
 from cornerstep import MulticlassSVC
 
@@ -125,7 +125,7 @@ def fit(judge: Judge, model: Any, X: Any, y: Any, share: Any) -> Any:
     judge.call(model.fit, X, y, share)
     if model.time_limit is not None:
         spent = time.process_time() - begun
-        judge.at_most(spent, 1.05 * model.time_limit + 2.0, "the time limit is kept")
+        judge.at_most(spent, 1.05 * model.time_limit + 2.0, SLOW)
     judge.at_most(model.n_iter_, max(model.max_iter, 1), "max_iter is kept")
     return model
 

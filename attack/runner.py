@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from attack.families import attack_of
-from attack.judge import LIMIT, Verdict, judge_case
+from attack.judge import LIMIT, SLOW, Verdict, judge_case
 
 _PATIENCE = 6  # times the limit of a case, on the clock: others may use the CPU too
 _AGAIN = 3  # times the limit, at the second try
@@ -54,9 +54,17 @@ class Worker:
         other.close()
 
     def judge(self, seed: int) -> Verdict:
-        """The case of a seed; one that is late is tried again: kernels may have been compiled."""
+        """The case of a seed; one that took long is tried again: kernels may have been compiled.
+
+        One that was cut short may have left a kernel half compiled: another process tries.
+        """
         verdict = self._ask(seed, LIMIT)
-        return self._ask(seed, _AGAIN * LIMIT) if verdict.late else verdict
+        if verdict.late:
+            self.close()
+            self._start()
+            return self._ask(seed, _AGAIN * LIMIT)
+        slow = any(SLOW in violation for violation in verdict.violations)
+        return self._ask(seed, LIMIT) if slow else verdict
 
     def _ask(self, seed: int, limit: float) -> Verdict:
         self._pipe.send((seed, limit))
