@@ -157,6 +157,7 @@ def structured() -> None:
     from cornerstep.structured import ChainModel, GraphModel
     from cornerstep.structured.parameters import GEOMETRIES, SOLVERS
     from cornerstep.structured.solvers.chains import ChainExamples
+    from cornerstep.structured.solvers.graphs import PartExamples
     from support.structured_problems import PROBLEMS, chains, graphs
 
     def fit(name: str, max_iter: int = 2, **options: Any) -> None:
@@ -187,6 +188,10 @@ def structured() -> None:
         X, Y = graphs(n=3, nodes=nodes, n_labels=n_labels)
         first = StructuredSVC(GraphModel(), lam=1e-3, max_iter=3, cache_size=2, warm_start=True)
         first.fit(X, Y).set_params(lam=2e-3).fit(X, Y)
+    grid = GraphModel()
+    grid.prepare(*graphs(n=2))
+    random = np.random.default_rng(0).standard_normal(grid.size)
+    PartExamples(grid, *graphs(n=2)).answer_in_parts(0, random, 0.0)  # by the model's inference
     cuts = GraphModel(attractive=True)
     soft: dict[str, Any] = {"solver": "extragradient", "geometry": "euclidean"}
     StructuredSVC(cuts, max_iter=2, **soft).fit(*graphs(n=2))
