@@ -8,23 +8,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from cornerstep.core.compiling import njit_alloc, njit_noalloc
-from cornerstep.kernel_svm.compiled.sweeps import (
-    accumulate,
-    gather,
-    two_coordinate_descent,
-    working_set,
-)
+from cornerstep.core.compiling import njit_alloc, njit_inline
+from cornerstep.kernel_svm.compiled.sweeps import accumulate, gather, two_coordinate_descent
 
 #: Why rounds end: within the target, columns are wanted, a set needs Newton steps, or no more work.
 WITHIN, WANTING, HARD, SPENT = 0, 1, 2, 3
 
+_HALVINGS = 12  # of the way to the largest violation: then those that come first join
 
-@njit_noalloc(nogil=True)
-def violations(beta, gradient, lower, upper, slots, split, middles):
+
+@njit_inline()
+def violations(beta, gradient, lower, upper, slots, split, middles, widths):
     """The largest violation of optimality, and the largest among coordinates that have a slot.
 
-    ``middles`` gets, for each sum, the middle of the h that violate most.
+    For each sum, of the h that violate most: ``middles`` gets the middle, ``widths`` the distance.
     """
     largest = largest_kept = 0.0
     for part in range(2):
@@ -38,13 +35,14 @@ def violations(beta, gradient, lower, upper, slots, split, middles):
             low, high = min(low, up), max(high, down)
             low_kept = min(low_kept, up if kept else np.inf)
             high_kept = max(high_kept, down if kept else -np.inf)
-        middles[part] = 0.5 * (low + high) if np.isfinite(low + high) else 0.0
+        middles[part] = 0.5 * (low + high) if -np.inf < low + high < np.inf else 0.0
+        widths[part] = high - low
         largest = max(largest, high - low)
         largest_kept = max(largest_kept, high_kept - low_kept)
     return largest, largest_kept
 
 
-@njit_noalloc(nogil=True)
+@njit_inline()
 def rough_gap(beta, gradient, linear, lower, upper, split, middles):
     """Value, and a bound on what it is above the minimum, but for rounding."""
     value = gap = 0.0
@@ -53,6 +51,44 @@ def rough_gap(beta, gradient, linear, lower, upper, split, middles):
         gap += max(above * (beta[k] - lower[k]), above * (beta[k] - upper[k]))
         value += beta[k] * (gradient[k] + linear[k])
     return 0.5 * value, gap
+
+
+@njit_inline()
+def working_coordinates(
+    beta, gradient, lower, upper, slots, split, middles, widths, share, wanting, most, some
+):
+    """Free coordinates and violators; how many, and how many before ``split``.
+
+    ``some`` gets them in order: those that have a slot, or those that have none where they are
+    ``wanting``.  Who violates by less than a share of the most stays out; of those that may rise
+    and of those that may fall the share grows until at most ``most`` of each sum are left.
+    """
+    size, before = 0, min(split, 0)  # not a literal: those are types of their own
+    for part in range(2):
+        first, last = (0, split) if part == 0 else (split, beta.size)
+        if part == 1:
+            before = size
+        middle, extreme, start = middles[part], 0.5 * widths[part], size
+        above = below = (2.0 * share - 1.0) * extreme
+        for _ in range(_HALVINGS):
+            size, rising, falling = start, 0, 0
+            for k in range(first, last):
+                if (slots[k] < 0) != wanting:
+                    continue
+                rises, falls = beta[k] < upper[k], beta[k] > lower[k]
+                free = rises & falls
+                rises &= middle - gradient[k] > below
+                falls &= gradient[k] - middle > above
+                rising += rises & (not free)
+                falling += falls & (not free)
+                if free | (rises & (rising <= most)) | (falls & (falling <= most)):
+                    some[size] = k
+                    size += 1
+            if rising <= most and falling <= most:
+                break
+            below += 0.5 * (extreme - below) if rising > most else 0.0
+            above += 0.5 * (extreme - above) if falling > most else 0.0
+    return size, before
 
 
 @njit_alloc(nogil=True)
@@ -86,48 +122,56 @@ def rounds(
     """
     atol, rtol, share, accuracy, worth = numbers
     known, newcomers, room, steps_each, patience = counts
-    middles = np.zeros(2)
-    none = np.empty(0, np.intp)
-    moved, work, everyone = False, 0, np.arange(beta.size)
-    product = np.empty(store.shape[1])
+    middles, widths = np.zeros(2), np.zeros(2)
+    some, product = np.empty(beta.size, np.intp), np.empty(store.shape[1])
+    moved, work = False, 0
     least, since = np.inf, 0
     while True:
-        largest, kept = violations(beta, gradient, lower, upper, slots, split, middles)
+        largest, kept = violations(
+            beta, gradient, lower, upper, slots, split, middles, widths
+        )  # fmt: skip
         value, gap = rough_gap(beta, gradient, linear, lower, upper, split, middles)
         if gap <= max(atol, rtol * abs(value)):
-            return WITHIN, none, moved
+            return WITHIN, some[:0], moved
         wanting = kept <= worth * largest
-        chosen, _ = working_set(
-            beta, gradient, lower, upper, slots, none, split, share,
-            0 if wanting else known, newcomers if wanting else 0, room,
+        size, first = working_coordinates(
+            beta, gradient, lower, upper, slots, split, middles, widths, share, wanting,
+            newcomers if wanting else known, some,
         )  # fmt: skip
         if wanting:
-            return WANTING, everyone[chosen & (slots < 0)], moved
+            return WANTING, some[:size], moved
         since += 1
         if kept < 0.5 * least:
             least, since = kept, 0
-        if work >= most or since == patience:
-            return SPENT if since < patience else HARD, none, moved
-        some = everyone[chosen]
-        size = some.size
+        if work >= most or since == patience or size > room:
+            return SPENT if size <= room and since < patience else HARD, some[:0], moved
+        point, rows = np.empty((4, size)), np.empty((2, size), np.intp)
+        for j in range(size):
+            k = some[j]
+            rows[0, j], rows[1, j] = slots[k], places[k]
+            point[0, j], point[1, j] = beta[k], gradient[k]
+            point[2, j], point[3, j] = lower[k], upper[k]
         K = np.empty((size, size))
-        gather(store, slots[some], places[some], K)
-        inner, h = beta[some], gradient[some]
+        gather(store, rows[0], rows[1], K)
         limit = steps_each * size
         steps, _ = two_coordinate_descent(
-            K, inner, h, lower[some], upper[some], np.searchsorted(some, split),
-            accuracy * kept, limit,
-        )  # fmt: skip
-        change = inner - beta[some]
-        which = some[change != 0.0]
-        if which.size == 0:
-            return SPENT, none, moved
+            K, point[0], point[1], point[2], point[3], first, accuracy * kept, limit
+        )
+        change = point[1]
+        count = 0
+        for j in range(size):
+            step = point[0, j] - beta[some[j]]
+            beta[some[j]] = point[0, j]
+            if step != 0.0:
+                rows[0, count], change[count] = rows[0, j], step
+                count += 1
+        if count == 0:
+            return SPENT, some[:0], moved
         product[:] = 0.0
-        accumulate(store, slots[which], change[change != 0.0], product)
+        accumulate(store, rows[0, :count], change[:count], product)
         for k in range(beta.size):
             gradient[k] += product[places[k]]
-        beta[some] = inner
         moved = True
-        work += (steps + size) * size + which.size * beta.size
+        work += (steps + size) * size + count * beta.size
         if steps == limit:
-            return HARD, none, moved
+            return HARD, some[:0], moved
