@@ -40,7 +40,7 @@ from cornerstep.core.vectors import Vector, dense
 from cornerstep.domains import BalancedBox, CappedSimplex, Product
 from cornerstep.domains.selection import fill_smallest_first
 from cornerstep.kernel_svm.columns import KernelColumns
-from cornerstep.kernel_svm.compiled.sweeps import gap_terms, of_rank, value_terms
+from cornerstep.kernel_svm.compiled.sweeps import gap_terms, value_terms
 from cornerstep.learning.kernel_blocks import UNIT
 from cornerstep.optimiser.loop import Look
 from cornerstep.optimiser.objectives import Quadratic
@@ -232,7 +232,8 @@ class ReducedHullProblem:
             largest = float(h[chosen].max()) if chosen.size else float(h.min())
             return [largest, *self._threshold_range(h, part, total)]
         whole = min(spent / self._cap, h.size)
-        return [of_rank(h, max(math.ceil(whole), 1) - 1)]
+        rank = max(math.ceil(whole), 1) - 1
+        return [float(np.partition(h, rank)[rank])]
 
     def balanced(self, beta: FloatArray) -> FloatArray:
         """``beta`` with the sums of the domain, to the rounding of one coordinate.

@@ -93,7 +93,20 @@ def working_coordinates(
 
 @njit_alloc(nogil=True)
 def rounds(
-    beta, gradient, linear, lower, upper, store, slots, places, split, numbers, counts, most
+    beta,
+    gradient,
+    linear,
+    lower,
+    upper,
+    store,
+    slots,
+    places,
+    split,
+    numbers,
+    counts,
+    most,
+    reals,
+    integers,
 ):
     """Rounds on coordinates whose columns are kept, until others are wanted; b and h change.
 
@@ -114,6 +127,8 @@ def rounds(
         in which the violation among kept coordinates must halve.
     most : int
         Steps times coordinates after which to come back.
+    reals, integers : arrays of five and three rows
+        Scratch memory, as long as a kept column and as n.
 
     Returns
     -------
@@ -122,8 +137,8 @@ def rounds(
     """
     atol, rtol, share, accuracy, worth = numbers
     known, newcomers, room, steps_each, patience = counts
-    middles, widths = np.zeros(2), np.zeros(2)
-    some, product = np.empty(beta.size, np.intp), np.empty(store.shape[1])
+    middles, widths, product = reals[0], reals[1], reals[4, : store.shape[1]]
+    some = integers[2]
     moved, work = False, 0
     least, since = np.inf, 0
     while True:
@@ -145,30 +160,31 @@ def rounds(
             least, since = kept, 0
         if work >= most or since == patience or size > room:
             return SPENT if size <= room and since < patience else HARD, some[:0], moved
-        point, rows = np.empty((4, size)), np.empty((2, size), np.intp)
+        row, place = integers[0, :size], integers[1, :size]
+        point, h = reals[0, :size], reals[1, :size]
+        least_of, most_of = reals[2, :size], reals[3, :size]
         for j in range(size):
             k = some[j]
-            rows[0, j], rows[1, j] = slots[k], places[k]
-            point[0, j], point[1, j] = beta[k], gradient[k]
-            point[2, j], point[3, j] = lower[k], upper[k]
+            row[j], place[j] = slots[k], places[k]
+            point[j], h[j] = beta[k], gradient[k]
+            least_of[j], most_of[j] = lower[k], upper[k]
         K = np.empty((size, size))
-        gather(store, rows[0], rows[1], K)
+        gather(store, row, place, K)
         limit = steps_each * size
         steps, _ = two_coordinate_descent(
-            K, point[0], point[1], point[2], point[3], first, accuracy * kept, limit
+            K, point, h, least_of, most_of, first, accuracy * kept, limit
         )
-        change = point[1]
         count = 0
         for j in range(size):
-            step = point[0, j] - beta[some[j]]
-            beta[some[j]] = point[0, j]
+            step = point[j] - beta[some[j]]
+            beta[some[j]] = point[j]
             if step != 0.0:
-                rows[0, count], change[count] = rows[0, j], step
+                row[count], h[count] = row[j], step
                 count += 1
         if count == 0:
             return SPENT, some[:0], moved
         product[:] = 0.0
-        accumulate(store, rows[0, :count], change[:count], product)
+        accumulate(store, row[:count], h[:count], product)
         for k in range(beta.size):
             gradient[k] += product[places[k]]
         moved = True

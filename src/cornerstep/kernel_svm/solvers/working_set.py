@@ -168,6 +168,8 @@ class WorkingSetDescent:
         problem, settings, columns = self.problem, self.settings, self.columns
         beta, gradient = self.beta.copy(), self.gradient.copy()
         numbers = (*self._target, settings.violation, settings.accuracy, settings.worth)
+        longest = max(problem.n, columns.store.shape[1])
+        reals, integers = np.empty((5, longest)), np.empty((3, longest), np.intp)
         moved = False
         for _ in range(settings.fetches):
             newcomers = max(
@@ -184,6 +186,7 @@ class WorkingSetDescent:
             state, wanted, some = rounds(
                 beta, gradient, problem.linear, problem.lower, problem.upper, columns.store,
                 columns.slots, columns.places, problem.split, numbers, counts, settings.most_work,
+                reals, integers,
             )  # fmt: skip
             moved |= some
             if state != WANTING or wanted.size == 0:
