@@ -138,13 +138,15 @@ class Matrix:
     def images(self, vectors: list[Vector]) -> FloatArray:
         """``A v`` for each of some vectors, as rows."""
         parts = [v for v in vectors if isinstance(v, SparseVector)]
-        used = np.unique(np.concatenate([v.indices for v in parts])) if parts else np.empty(0, int)
-        few = len(parts) == len(vectors) and used.size <= _GATHER_SHARE * self.shape[1]
-        if not few or isinstance(self.data, LinearOperator):
+        if not parts or len(parts) < len(vectors) or isinstance(self.data, LinearOperator):
+            return np.array([self.times(dense(v)) for v in vectors])
+        indices = np.concatenate([v.indices for v in parts])
+        used, columns = np.unique(indices, return_inverse=True)
+        if used.size > _GATHER_SHARE * self.shape[1]:
             return np.array([self.times(dense(v)) for v in vectors])
         coefficients = np.zeros((len(parts), used.size))
-        for row, v in zip(coefficients, parts, strict=True):
-            row[np.searchsorted(used, v.indices)] = v.values
+        rows = np.repeat(np.arange(len(parts)), [v.indices.size for v in parts])
+        coefficients[rows, columns] = np.concatenate([v.values for v in parts])
         if self.symmetric and self.is_dense:
             return coefficients @ self.data[used]
         return np.ascontiguousarray((self.data[:, used] @ coefficients.T).T)

@@ -193,10 +193,9 @@ class ActiveSet:
             return
         assert isinstance(atom, SparseVector)
         count = atom.values.size
-        self._values[slot, :count] = atom.values
-        self._values[slot, count:] = 0.0
-        self._indices[slot, :count] = atom.indices
-        self._indices[slot, count:] = 0
+        if count < self._values.shape[1]:
+            self._values[slot], self._indices[slot] = 0.0, 0
+        self._values[slot, :count], self._indices[slot, :count] = atom.values, atom.indices
 
     def _drop(self, k: int) -> None:
         """Remove atom k by moving the last atom into its row; restore the sum of the weights."""
