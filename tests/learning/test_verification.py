@@ -5,7 +5,7 @@ import copy
 import numpy as np
 import pytest
 
-from cornerstep import Verification, certificate, certify, minimize
+from cornerstep import MulticlassSVC, Verification, certificate, certify, minimize
 from cornerstep.domains import Simplex
 from cornerstep.objectives import LeastSquares
 from support.fitted_models import CLASSIFIERS, LABELS, X, classifier, structured
@@ -60,6 +60,20 @@ def test_false_claims_are_found_out():
     liar = copy.copy(chain)
     liar.coef_ = 0.5 * chain.coef_
     assert not certify(liar, inputs, labelings).holds
+
+
+@pytest.mark.parametrize("seed", [6, 17, 47, 52])
+def test_no_rounding_makes_an_objective_smaller_than_half_the_squared_weights(seed):
+    rng = np.random.default_rng(seed)
+    data, labels = X[LABELS < 2], LABELS[LABELS < 2]
+    data = data * 10 ** rng.uniform(-3, 3) + 10 ** rng.uniform(-2, 3)
+    given = {"C": 10 ** rng.uniform(12, 20), "intercept_scaling": rng.uniform(0.1, 0.9)}
+    model = MulticlassSVC(**given, random_state=0).fit(data, labels)
+    assert certify(model, data, labels).holds
+    factor = 2 * np.sqrt(model.objective_ / (0.25 * (model.coef_**2).sum()))
+    liar = copy.copy(model)
+    liar.coef_ = factor * model.coef_  # half its square is four times the objective
+    assert not certify(liar, data, labels).holds
 
 
 def test_wrong_data_is_named():

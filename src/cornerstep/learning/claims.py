@@ -34,6 +34,9 @@ class Recomputed(NamedTuple):
     ceilings : array, optional
         Where the model has no dual point of its own and a run found another: values that this run
         reached, which no true bound exceeds.  The run's bounds may be worse than the model's.
+    excess : array, optional
+        By how much each value may be worse than the truth, where that is less than ``rounding``:
+        an honest model claims no more than its rounding, whatever the size of its terms.
     """
 
     values: FloatArray
@@ -42,6 +45,7 @@ class Recomputed(NamedTuple):
     how: str
     attained: bool = True
     ceilings: FloatArray | None = None
+    excess: FloatArray | None = None
 
 
 def compare(claimed: Certificate, found: Recomputed, problems: list[str]) -> None:
@@ -58,7 +62,8 @@ def compare(claimed: Certificate, found: Recomputed, problems: list[str]) -> Non
         value, bound, rounding = found.values[k], found.bounds[k], found.rounding[k]
         # the gap of an honest model has the rounding of its own computation in it
         slack = CLOSE * abs(value) + min(rounding, _ROUNDINGS * claimed.gaps[k])
-        if not abs(claimed.values[k] - value) <= slack:
+        excess = slack if found.excess is None else CLOSE * abs(value) + found.excess[k]
+        if not -min(slack, excess) <= sign * (claimed.values[k] - value) <= slack:
             problems.append(
                 f"the {claimed.quantity}{which} is {value:.9g}, not {claimed.values[k]:.9g}"
             )

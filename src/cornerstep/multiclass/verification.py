@@ -85,12 +85,13 @@ def recompute(
     if off > _COUNTS * clf.gap_ and hasattr(clf, "coef_") and not joint:
         losses = _doubled_losses(clf, X, labels, scales, loss, mu)
         value = 0.5 * state.primal + losses  # the claim may still be off by as much as before
+    excess = np.array([min(3 * off, losses)])  # losses are no less than 0
     if dual is None:
         bound, reached = _bound_anew(clf, X, labels, weights)
         how = "a dual point found by a run from zero"
         return Recomputed(
             np.array([value]), np.array([bound]), np.array([3 * off]), how, False,
-            np.array([min(reached, value)]),
+            np.array([min(reached, value)]), excess,
         )  # fmt: skip
     if outside:
         problems.append(
@@ -100,7 +101,9 @@ def recompute(
     off += reach.of_bound(state.dual_peaks, linear)
     bound = max(linear - terms - 0.5 * state.dual, 0.0)  # losses are no less than 0
     how = "the dual coefficients of the model"
-    return Recomputed(np.array([value]), np.array([bound]), np.array([3 * off]), how, False)
+    return Recomputed(
+        np.array([value]), np.array([bound]), np.array([3 * off]), how, False, None, excess
+    )
 
 
 def _check_linear(clf: Any, X: Any, problems: list[str]) -> bool:

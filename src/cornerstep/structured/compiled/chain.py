@@ -263,7 +263,7 @@ def subgradient_sweep(order, chains, size, lam, total, late, numbers):
 
 @njit_alloc(nogil=True)
 def sum_product(chains, size, w, scale, temperature, first, last, marginals, pairs, expected):
-    """Marginals of ``p(y) ~ exp(scale w'phi(x_i, y) + temperature L_i(y))``, by forward-backward.
+    """Marginals of ``p(y) ~ exp(scale w'phi(x_i, y) + temperature L_i(y))``, by messages.
 
     ``size`` is the length of the longest chain.  ``marginals`` has a row per node; ``pairs[i]``
     takes the pair marginals, summed over the chain, and ``expected[i]`` the mean of L_i.
@@ -289,7 +289,7 @@ def sum_product(chains, size, w, scale, temperature, first, last, marginals, pai
             if not scaled_forward_backward(
                 theta, length, factors, alpha, beta, weights, out, pairs[i]
             ):
-                forward_backward(theta, length, links, alpha, beta, out, pairs[i])
+                backward_forward(theta, length, links, beta, out, pairs[i])
         else:
             for t in range(length):
                 top = theta[t].max()
@@ -306,7 +306,7 @@ def sum_product(chains, size, w, scale, temperature, first, last, marginals, pai
 
 @njit_alloc_inner(fastmath=_FAST)
 def scaled_forward_backward(theta, length, factors, alpha, beta, weights, marginals, pairs):
-    """The same as :func:`forward_backward` on numbers scaled to sum 1 at every node.
+    """The same as :func:`backward_forward` on numbers scaled to sum 1 at every node.
 
     Products instead of exponentials, so much faster; returns False where they get too small for
     that, which very large scores can bring about.
@@ -366,59 +366,37 @@ def scaled_forward_backward(theta, length, factors, alpha, beta, weights, margin
 
 
 @njit_alloc_inner()
-def forward_backward(theta, length, links, alpha, beta, marginals, pairs):
-    """Node marginals and summed pair marginals, with logarithms throughout."""
+def backward_forward(theta, length, links, beta, marginals, pairs):
+    """Node marginals and summed pair marginals, with logarithms: for scores of any size.
+
+    They are those of the chain of the probabilities ``p(b | a) ~ exp(links + theta + beta)``, so
+    that they lie in the marginal polytope whatever rounding makes of large scores.
+    """
     n_labels = theta.shape[1]
     column = np.empty(n_labels)
-    alpha[0] = theta[0]
-    for t in range(1, length):
-        for b in range(n_labels):
-            top = -np.inf
-            for a in range(n_labels):
-                column[a] = alpha[t - 1, a] + links[a, b]
-                top = max(top, column[a])
-            total = 0.0
-            for a in range(n_labels):
-                total += np.exp(column[a] - top) if top > -np.inf else 0.0
-            alpha[t, b] = theta[t, b] + top + np.log(total) if total > 0.0 else -np.inf
     beta[length - 1] = 0.0
     for t in range(length - 2, -1, -1):
         for a in range(n_labels):
-            top = -np.inf
             for b in range(n_labels):
                 column[b] = links[a, b] + theta[t + 1, b] + beta[t + 1, b]
-                top = max(top, column[b])
-            total = 0.0
-            for b in range(n_labels):
-                total += np.exp(column[b] - top) if top > -np.inf else 0.0
-            beta[t, a] = top + np.log(total) if total > 0.0 else -np.inf
-    for t in range(length):
-        top = -np.inf
-        for a in range(n_labels):
-            top = max(top, alpha[t, a] + beta[t, a])
-        total = 0.0
-        for a in range(n_labels):
-            marginals[t, a] = np.exp(alpha[t, a] + beta[t, a] - top)
-            total += marginals[t, a]
-        for a in range(n_labels):
-            marginals[t, a] /= total
+            top = column.max()
+            beta[t, a] = top
+            if top > -np.inf:
+                beta[t, a] += np.log(np.exp(column - top).sum())
+    column = np.exp(theta[0] + beta[0] - (theta[0] + beta[0]).max())
+    marginals[0] = column / column.sum()
     pairs[:] = 0.0
     for t in range(1, length):
+        marginals[t] = 0.0
         for a in range(n_labels):
-            p = marginals[t - 1, a]
-            if p < 1e-300:
+            if marginals[t - 1, a] == 0.0:
                 continue
-            # p(b | a) ~ exp(links + theta + beta)
-            top = -np.inf
             for b in range(n_labels):
                 column[b] = links[a, b] + theta[t, b] + beta[t, b]
-                top = max(top, column[b])
-            total = 0.0
-            for b in range(n_labels):
-                column[b] = np.exp(column[b] - top)
-                total += column[b]
-            for b in range(n_labels):
-                pairs[a, b] += p * column[b] / total
+            column = np.exp(column - column.max())
+            column *= marginals[t - 1, a] / column.sum()
+            pairs[a] += column
+            marginals[t] += column
 
 
 @njit_noalloc(nogil=True)
