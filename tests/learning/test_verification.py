@@ -1,6 +1,7 @@
 """Certificates recomputed from the data: true ones hold, false ones are found out."""
 
 import copy
+from typing import Any
 
 import numpy as np
 import pytest
@@ -67,7 +68,7 @@ def test_no_rounding_makes_an_objective_smaller_than_half_the_squared_weights(se
     rng = np.random.default_rng(seed)
     data, labels = X[LABELS < 2], LABELS[LABELS < 2]
     data = data * 10 ** rng.uniform(-3, 3) + 10 ** rng.uniform(-2, 3)
-    given = {"C": 10 ** rng.uniform(12, 20), "intercept_scaling": rng.uniform(0.1, 0.9)}
+    given: Any = {"C": 10 ** rng.uniform(12, 20), "intercept_scaling": rng.uniform(0.1, 0.9)}
     model = MulticlassSVC(**given, random_state=0).fit(data, labels)
     assert certify(model, data, labels).holds
     factor = 2 * np.sqrt(model.objective_ / (0.25 * (model.coef_**2).sum()))
