@@ -79,6 +79,8 @@ class Scratch(NamedTuple):
     found: Any
     slopes: Any
     links: Any  # T with walls
+    pairs: Any  # entries of w for pairs of labels that a direction moves, and its
+    linked: Any  # shares of them
 
 
 def scratch(size: int, n_labels: int, room: int) -> Scratch:
@@ -86,4 +88,5 @@ def scratch(size: int, n_labels: int, room: int) -> Scratch:
     theta, dots = np.empty((size, n_labels)), np.empty(n_labels)
     links = np.empty((n_labels, n_labels))
     found, moved = np.empty(size, np.int16), np.empty(n_labels, np.int64)
-    return Scratch(theta, dots, moved, found, np.empty(room), links)
+    pairs = np.empty(1 + 2 * size * room, np.int64)
+    return Scratch(theta, dots, moved, found, np.empty(room), links, pairs, np.empty(pairs.size))

@@ -82,7 +82,8 @@ def visit(i, rule, remembered, keep, chains, lam, state, planes, gaps, work, buf
     of weight 0 give way to new ones once a block has ``keep``.
     """
     ptr, has_links = chains.ptr, chains.shape.transitions
-    theta, dots, _, found, slopes, closed = work  # theta serves `each` after the decoder
+    theta, dots, found = work.theta, work.dots, work.found  # theta serves `each` after the decoder
+    slopes, closed = work.slopes, work.links
     w, links, numbers = state.w, state.links, state.numbers
     length = ptr[i + 1] - ptr[i]
     own = 0.0
@@ -203,34 +204,15 @@ def each(task, kind, chains, planes, i, worst, answer, begin, amount, late, work
 
     ADD: ``buffer += psi``; ALONG: returns ``<psi, buffer>``.  MOVE: ``w += amount buffer`` and
     ``v += late amount buffer`` at the entries of psi, which are then 0 in the buffer; CLEAR: only
-    that.  ADD leaves the labels' shares of psi in ``work.theta``, where the others find them.
+    that.  ADD leaves what psi has of labels in ``work.theta`` and what it has of pairs of labels in
+    ``work.pairs``, where the others find it.
     """
-    if kind == AWAY:
-        answer, begin = planes.labels, plane(planes, chains.ptr, i, worst)
     n_labels, first = chains.shape.n_labels, chains.ptr[i]
-    base, length = chains.shape.n_features * n_labels, chains.ptr[i + 1] - first
-    low, high = (worst, worst + 1) if kind == PAIRWISE else (_ZERO, planes.counts[i])
-    shares, moved, total = work.theta, work.moved, 0.0
+    length, shares, moved, total = chains.ptr[i + 1] - first, work.theta, work.moved, 0.0
     if task == ADD:
-        shares[:length] = 0.0
-    for k in range(low, high):
-        share = planes.weights[i, k]
-        if share == 0.0:
-            continue
-        if kind != FW:
-            share = -share if kind == AWAY else 1.0
-        at = plane(planes, chains.ptr, i, k)
-        one = other = _ZERO
-        for t in range(length):
-            left, right, one, other = one, other, planes.labels[at + t], answer[begin + t]
-            if task == ADD and one != other:
-                shares[t, one] += share
-                shares[t, other] -= share
-            if chains.shape.transitions and t > 0 and (one != other or left != right):
-                entry = base + left * n_labels + one
-                total += visit_entry(task, entry, share, amount, late, buffer, w, v)
-                entry = base + right * n_labels + other
-                total += visit_entry(task, entry, -share, amount, late, buffer, w, v)
+        collect(kind, chains, planes, i, worst, answer, begin, work)
+    for e in range(1, work.pairs[0]):
+        total += visit_entry(task, work.pairs[e], work.linked[e], amount, late, buffer, w, v)
     for t in range(length):
         count = 0
         for a in range(n_labels):
@@ -244,6 +226,40 @@ def each(task, kind, chains, planes, i, worst, answer, begin, amount, late, work
                     c = x * shares[t, moved[j]]
                     total += visit_entry(task, at + moved[j], c, amount, late, buffer, w, v)
     return total
+
+
+@njit_noalloc_inner()
+def collect(kind, chains, planes, i, worst, answer, begin, work):
+    """What a direction has of each label of each node, and of pairs of labels of neighbours.
+
+    ``work.theta`` takes the labels; ``work.pairs`` the entries of the pairs in w, each as often as
+    a plane has it, from place 1 to before ``work.pairs[0]``, and ``work.linked`` their shares.
+    """
+    if kind == AWAY:
+        answer, begin = planes.labels, plane(planes, chains.ptr, i, worst)
+    n_labels, length = chains.shape.n_labels, chains.ptr[i + 1] - chains.ptr[i]
+    base, count = chains.shape.n_features * n_labels, 1
+    low, high = (worst, worst + 1) if kind == PAIRWISE else (_ZERO, planes.counts[i])
+    shares, pairs, linked = work.theta, work.pairs, work.linked
+    shares[:length] = 0.0
+    for k in range(low, high):
+        share = planes.weights[i, k]
+        if share == 0.0:
+            continue
+        if kind != FW:
+            share = -share if kind == AWAY else 1.0
+        at = plane(planes, chains.ptr, i, k)
+        one = other = _ZERO
+        for t in range(length):
+            left, right, one, other = one, other, planes.labels[at + t], answer[begin + t]
+            if one != other:
+                shares[t, one] += share
+                shares[t, other] -= share
+            if chains.shape.transitions and t > 0 and (one != other or left != right):
+                pairs[count], linked[count] = base + left * n_labels + one, share
+                pairs[count + 1], linked[count + 1] = base + right * n_labels + other, -share
+                count += 2
+    pairs[0] = count
 
 
 @njit_noalloc_small()
