@@ -225,17 +225,19 @@ def test_inspect(command):
 
 
 def test_path(command):
-    code, out, _ = command("path iris.csv --target kind --Cs 0.1,1 --json")
+    code, out, _ = command("path iris.csv --target kind --values 0.1,1 --json")
     assert code == 0
     rows = json.loads(out)
     assert [row["C"] for row in rows] == [0.1, 1.0]
     assert all(row["relative gap"] <= 1e-3 for row in rows)
-    code, out, _ = command("path n.npz --model kernel --Cs 0.5,1 --holdout 0")
+    code, out, _ = command("path n.npz --model kernel --parameter nu --values 0.1,0.3 --holdout 0")
     assert code == 0
-    assert len(out.splitlines()) == 3
+    assert [line.split()[0] for line in out.splitlines()] == ["nu", "0.3", "0.1"]
 
 
-@pytest.mark.parametrize(("options", "data"), [("", "iris.csv"), ("--model boost", "n.npz")])
+@pytest.mark.parametrize(
+    ("options", "data"), [("", "iris.csv"), ("--model boost", "n.npz"), ("--model kernel", "n.npz")]
+)
 def test_export_answers_as_the_model_does(command, folder, options, data):
     runtime = pytest.importorskip("onnxruntime")
     table = "--target kind" if data == "iris.csv" else ""
@@ -350,8 +352,8 @@ BAD_FILES = {
         ("fit n.npz --wat", "No such option"),
         ("fit", "Missing argument"),
         ("wat", "No such command"),
-        ("path n.npz --model boost", "has no C"),
-        ("path n.npz --Cs 1,x", "numbers separated by commas"),
+        ("path n.npz --model boost", "has no C: --parameter must be one of nu"),
+        ("path n.npz --values 1,x", "numbers separated by commas"),
         ("predict broken.cornerstep n.npz", "not a cornerstep model file"),
         ("predict nothing.cornerstep n.npz", "cannot read nothing.cornerstep"),
         ("predict iris.cornerstep chains.npz", "takes 4 features"),
@@ -362,7 +364,6 @@ BAD_FILES = {
         ("convert iris.csv iris.doc --target kind", "unknown ending"),
         ("export iris.cornerstep iris.pmml", "must end in .onnx"),
         ("export iris.cornerstep nowhere/iris.onnx", "cannot write nowhere/iris.onnx"),
-        ("export hull.cornerstep hull.onnx", "kernel='linear' or a SoftMargin"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_said_in_one_line(command, folder, line, words):

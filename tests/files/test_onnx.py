@@ -36,7 +36,5 @@ def test_scores_and_labels_agree(name, tmp_path):
 
 
 def test_other_models_are_refused():
-    with pytest.raises(ValueError, match="kernel='linear'"):
-        to_onnx(classifier("hull")[0])
-    with pytest.raises(ValueError, match="fitted MulticlassSVC"):
+    with pytest.raises(ValueError, match="must be fitted"):
         to_onnx(MulticlassSVC())

@@ -142,11 +142,10 @@ def test_levels_of_numbers_as_graphs(unknown):
     ("pipeline", "X", "message"),
     [
         (*PIPELINES["linear"], "takes one matrix of numbers"),
-        (*PIPELINES["kernel"], "kernel='linear'"),
         (*PIPELINES["levels"], "OneHotEncoder with drop"),
         (make_pipeline(PolynomialFeatures(), svm()), NUMBERS, "no nodes for PolynomialFeatures"),
     ],
-    ids=["words", "kernel", "drop", "polynomial"],
+    ids=["words", "drop", "polynomial"],
 )
 def test_what_a_graph_cannot_do_is_said(pipeline, X, message):
     pytest.importorskip("onnx")

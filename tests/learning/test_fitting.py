@@ -153,5 +153,5 @@ def test_ctrl_c_leaves_the_model_of_a_fit_or_a_pipeline(name):
 def test_ctrl_c_ends_a_path():
     model = MulticlassSVC(callback=interrupted_at(0), tol=1e-9)
     path = regularization_path(model, X, Y, [0.01, 0.1, 1.0])
-    assert path.Cs.tolist() == [0.01]
+    assert path.values.tolist() == [0.01]
     assert path.estimators[-1].status_ is Status.INTERRUPTED

@@ -10,7 +10,16 @@ from sklearn.datasets import load_iris
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from cornerstep import MulticlassSVC, regularization_path
+from cornerstep import (
+    MulticlassSVC,
+    OneClassHull,
+    ReducedHullSVC,
+    ReducedHullSVR,
+    SoftMarginBoostingClassifier,
+    StructuredSVC,
+    regularization_path,
+)
+from cornerstep.structured import MulticlassModel
 from support.multiclass_problems import LINEAR_SOLVERS, SOLVERS
 
 mpl.use("Agg")
@@ -31,7 +40,7 @@ def path(iris):
 
 def test_certified_and_in_order(path):
     assert len(path) == 4
-    assert np.array_equal(path.Cs, sorted(CS))
+    assert np.array_equal(path.values, sorted(CS))
     assert [model.C for model in path.estimators] == sorted(CS)
     assert (path.column("relative_gap_") <= 1e-6).all()
     assert (np.diff(path.column("objective_")) > 0).all()
@@ -48,7 +57,7 @@ def test_same_optimum_as_cold_fits(iris, kernel, loss, smoothing):
     )
     weight = np.linspace(0.5, 1.5, 150)
     path = regularization_path(model, iris[0], iris[1], [0.1, 1.0, 10.0], sample_weight=weight)
-    for C, fitted in zip(path.Cs, path.estimators, strict=True):
+    for C, fitted in zip(path.values, path.estimators, strict=True):
         cold = clone(model).set_params(C=C).fit(*iris, sample_weight=weight)
         assert fitted.objective_ == pytest.approx(cold.objective_, rel=2e-8)
 
@@ -60,10 +69,38 @@ def test_same_optimum_as_cold_fits(iris, kernel, loss, smoothing):
 def test_true_certificates_of_every_solver(iris, solver, smoothing, kernel):
     model = MulticlassSVC(solver=solver, smoothing=smoothing, kernel=kernel, max_iter=50)
     path = regularization_path(model, iris[0], iris[1], [10.0, 0.1, 1.0])
-    for C, fitted in zip(path.Cs, path.estimators, strict=True):
+    for C, fitted in zip(path.values, path.estimators, strict=True):
         best = clone(model).set_params(C=C, solver="block", tol=1e-8, max_iter=1000).fit(*iris)
         assert fitted.bound_ <= best.objective_ * (1 + 1e-12)
         assert fitted.objective_ >= best.bound_ * (1 - 1e-12)
+
+
+PARAMETERS = {
+    "nu": (lambda: ReducedHullSVC(tol=1e-6), [0.1, 0.6, 0.3]),
+    "K": (lambda: ReducedHullSVC(tol=1e-6), [5.0, 30.0]),
+    "nu of boosting": (lambda: SoftMarginBoostingClassifier(tol=0.0, atol=1e-3), [0.2, 0.5]),
+    "lam": (lambda: StructuredSVC(MulticlassModel(), atol=1e-3, random_state=0), [0.01, 1.0]),
+    "C": (lambda: ReducedHullSVR(tol=1e-6), [0.1, 10.0, 1.0]),
+    "epsilon": (lambda: ReducedHullSVR(tol=1e-6), [0.1, 0.3]),
+    "nu of one class": (lambda: OneClassHull(tol=1e-6), [0.1, 0.9, 0.5]),
+}
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_other_parameters_from_strong_to_weak(iris, name):
+    make, values = PARAMETERS[name]
+    X, y = iris
+    X, y = X[y > 0], y[y > 0]
+    parameter = name.split()[0]
+    path = regularization_path(make(), X, y, values, parameter=parameter)
+    assert path.values.tolist() == sorted(values, reverse=parameter != "C")
+    assert path.to_pandas()[parameter].tolist() == path.values.tolist()
+    for value, fitted in zip(path.values, path.estimators, strict=True):
+        cold = make().set_params(**{parameter: value}).fit(X, y)
+        assert fitted.status_.value == cold.status_.value == "solved"
+        least = max(fitted.bound_, cold.bound_) if cold.bound_ < cold.objective_ else None
+        if least is not None:
+            assert least <= min(fitted.objective_, cold.objective_) * (1 + 1e-9)
 
 
 def test_estimators_are_independent(iris):
@@ -116,7 +153,7 @@ def test_plot(path, iris):
     axes = path.plot()
     assert axes.get_xlabel() == "C"
     assert len(axes.lines) == 1
-    assert np.allclose(axes.lines[0].get_xdata(), path.Cs)
+    assert np.allclose(axes.lines[0].get_xdata(), path.values)
     own = plt.figure().add_subplot()
     assert path.plot(*iris, ax=own) is own
     assert len(own.lines) == 2
@@ -127,7 +164,7 @@ def test_plot(path, iris):
 
 @pytest.mark.parametrize("Cs", [[], 1.0, [0.0, 1.0], [-1.0], ["a"], [np.nan], [[1.0, 2.0]]])
 def test_bad_cs(iris, Cs):
-    with pytest.raises(ValueError, match="Cs must be a sequence of positive numbers"):
+    with pytest.raises(ValueError, match="values must be a sequence of positive numbers"):
         regularization_path(MulticlassSVC(), iris[0], iris[1], Cs)
 
 

@@ -195,7 +195,7 @@ def test_warm_starts_and_checkpoints(solver, smoothing, tmp_path):
 def test_copies_and_paths():
     problem = draw("top-k")
     path = regularization_path(
-        problem.estimator(feature_map=shared), problem.X, problem.y, Cs=[0.1, 1]
+        problem.estimator(feature_map=shared), problem.X, problem.y, [0.1, 1]
     )
     assert (path.column("relative_gap_") <= 1e-3).all()
     model = clone(problem.estimator(feature_map=shared)).fit(problem.X, problem.y)

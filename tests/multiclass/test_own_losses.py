@@ -213,7 +213,7 @@ def test_warm_starts(solver, smoothing):
 
 def test_paths_and_pickles():
     problem = draw("max-hinge")
-    path = regularization_path(problem.estimator(loss=Round()), problem.X, problem.y, Cs=[0.1, 1])
+    path = regularization_path(problem.estimator(loss=Round()), problem.X, problem.y, [0.1, 1])
     assert (path.column("relative_gap_") <= 1e-3).all()
     model = problem.fit(loss=Groups([0, 0, 1, 1, 2]))
     again = pickle.loads(pickle.dumps(model))

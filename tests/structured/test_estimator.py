@@ -513,13 +513,13 @@ def test_warm_start_keeps_the_dual_state(solver, name):
 def test_regularization_path():
     X, Y = chains(n=20)
     path = regularization_path(
-        StructuredSVC(ChainModel(), atol=1e-2, random_state=0), X, Y, Cs=[1, 0.1, 10]
+        StructuredSVC(ChainModel(), atol=1e-2, random_state=0), X, Y, [1, 0.1, 10]
     )
     assert (path.column("gap_") <= 1e-2).all()
-    np.testing.assert_allclose(path.column("lam_"), 1 / (20 * path.Cs))
+    np.testing.assert_allclose(path.column("lam_"), 1 / (20 * path.values))
     assert len({id(estimator.coef_) for estimator in path.estimators}) == 3
     with pytest.raises(ValueError, match="lam"):
-        regularization_path(StructuredSVC(ChainModel(), lam=0.1), X, Y, Cs=[1])
+        regularization_path(StructuredSVC(ChainModel(), lam=0.1), X, Y, [1])
 
 
 def test_trace_scores_both_models():

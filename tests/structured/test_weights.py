@@ -206,9 +206,9 @@ def test_paths_and_files_of_weighted_models(tmp_path):
     X, Y = chains(n=12)
     weights = np.arange(12)
     path = regularization_path(
-        StructuredSVC(ChainModel(), random_state=0), X, Y, Cs=[0.1, 1], sample_weight=weights
+        StructuredSVC(ChainModel(), random_state=0), X, Y, [0.1, 1], sample_weight=weights
     )
-    np.testing.assert_allclose(path.column("lam_"), 1 / (weights.sum() * path.Cs))
+    np.testing.assert_allclose(path.column("lam_"), 1 / (weights.sum() * path.values))
     save(path.estimators[-1], tmp_path / "model.cornerstep")
     assert certify(load(tmp_path / "model.cornerstep"), X, Y, weights).holds
 

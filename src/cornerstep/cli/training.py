@@ -178,9 +178,12 @@ def fit(
 
 def path(
     data: Data,
-    Cs: Annotated[str, typer.Option("--Cs", help="Values of C, separated by commas.")] = (
-        "0.01,0.1,1,10,100"
-    ),
+    values: Annotated[
+        str, typer.Option("--values", help="Values of the parameter, separated by commas.")
+    ] = "0.01,0.1,1,10,100",
+    parameter: Annotated[
+        str, typer.Option(help="C, nu, K, lam or another number of the model.")
+    ] = "C",
     model: Model = "multiclass",
     target: Target = None,
     sequence: Sequence = None,
@@ -197,15 +200,15 @@ def path(
     tol: Tol = None,
     atol: Atol = None,
     max_iter: MaxIter = None,
-    time_limit: Annotated[float | None, typer.Option(help="Most seconds for each C.")] = None,
+    time_limit: Annotated[float | None, typer.Option(help="Most seconds for each model.")] = None,
     holdout: Holdout = 0.2,
     seed: Seed = 0,
     set_: Set = None,
     json: Json = False,
 ) -> None:
-    """Train a model for every C, each from the last, each with its certificate.
+    """Train a model for every C, nu or lambda, each from the last, each with its certificate.
 
-    Example: cornerstep path digits.csv --target digit --Cs 0.01,0.1,1,10 --holdout 0.2
+    Example: cornerstep path digits.csv --target digit --values 0.01,0.1,1,10 --holdout 0.2
     """
     options = {
         "loss": loss, "k": k, "smoothing": _number(smoothing), "kernel": kernel,
@@ -213,14 +216,16 @@ def path(
         "time_limit": time_limit,
     }  # fmt: skip
     estimator = models.make(model, options, set_ or [])
-    if "C" not in estimator.get_params(deep=False):
+    known = estimator.get_params(deep=False)
+    if parameter not in known:
         raise UserError(
-            f"--model {model} has no C: path is for multiclass, kernel, structured-chain"
+            f"--model {model} has no {parameter}: --parameter must be one of "
+            f"{', '.join(name for name in ('C', 'nu', 'K', 'lam', 'smoothing') if name in known)}"
         )
     try:
-        values = [float(C) for C in Cs.split(",")]
+        given = [float(value) for value in values.split(",")]
     except ValueError:
-        raise UserError(f"--Cs takes numbers separated by commas, got {Cs!r}") from None
+        raise UserError(f"--values takes numbers separated by commas, got {values!r}") from None
     whole = read(
         data, target=target, sequence=sequence, drop=drop, layout=layout_of(sep, header)
     )  # fmt: skip
@@ -232,13 +237,13 @@ def path(
     estimator.set_params(random_state=seed)
     _check_room(estimator, train)
     X, y = estimator.table_inputs(train)
-    found = cornerstep.regularization_path(estimator, X, y, values)
+    found = cornerstep.regularization_path(estimator, X, y, given, parameter=parameter)
     rows = []
-    for C, fitted in zip(found.Cs, found.estimators, strict=True):
+    for value, fitted in zip(found.values, found.estimators, strict=True):
         proof = certificate(fitted)
         errors = _errors(fitted, train, test, 1)
         rows.append({
-            "C": float(C), "objective": proof.value, "gap": proof.gap,
+            parameter: float(value), "objective": proof.value, "gap": proof.gap,
             "relative gap": proof.relative_gap, "status": str(proof.status),
             "iterations": proof.n_iter, "seconds": proof.seconds,
             "training error": errors["training"][0],

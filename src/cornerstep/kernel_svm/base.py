@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
+from joblib import hash as digest
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from cornerstep.core.rounding import EPSILON
 from cornerstep.core.types import FloatArray
 from cornerstep.kernel_svm.pairs import KernelParameters
-from cornerstep.kernel_svm.training import Settings
+from cornerstep.kernel_svm.problem import ReducedHullProblem
+from cornerstep.kernel_svm.training import Settings, Training, train
 from cornerstep.learning.callbacks import Watchable, iteration_callback
 from cornerstep.learning.estimator import CertifiedEstimator, SupportExamples
 from cornerstep.learning.kernel_blocks import centre, centred, row_norms
 from cornerstep.learning.kernel_functions import Kernel, gamma_value
+from cornerstep.learning.kernel_onnx import IN_GRAPHS, KernelGraph
 from cornerstep.optimiser.loop import Callback, Stopping
 
 _SCORED = 2**22  # kernel values held at a time in prediction
@@ -37,7 +41,9 @@ class KernelMachine(Watchable, CertifiedEstimator):
     random_state: Any
     callback: Callback | None
     verbose: int
+    warm_start: bool
     solver: str = "auto"
+    _state: tuple[Any, ...] | None = None  # of the last fit, for a warm start
     _sums_to_zero: ClassVar[bool] = True  # the coefficients: an offset of all rows is idle
 
     support_: Any
@@ -56,6 +62,23 @@ class KernelMachine(Watchable, CertifiedEstimator):
 
     def strongest(self) -> SupportExamples:
         return SupportExamples(np.abs(self.dual_coef_).max(axis=0), self.support_)
+
+    def onnx_parts(self) -> tuple[list[Any], list[Any]]:
+        kernel = getattr(self, "_kernel_fit", None)
+        if kernel is None or kernel[0] not in IN_GRAPHS:
+            return super().onnx_parts()
+        machines, constants = self._sums()
+        return self._onnx_answer(
+            KernelGraph(Kernel(*kernel), self.support_vectors_, machines.T, constants)
+        )
+
+    def _sums(self) -> tuple[FloatArray, FloatArray]:
+        """Coefficients of the support vectors, a row per machine, and what is added to the sums."""
+        raise NotImplementedError
+
+    def _onnx_answer(self, graph: KernelGraph) -> tuple[list[Any], list[Any]]:
+        """The graph from the sums of the machines to ``scores``."""
+        return graph.answer("sums")
 
     def _validated(self, X: Any, *y: Any, **options: Any) -> Any:
         """X (and y) for training: a square matrix where the kernel is precomputed."""
@@ -87,6 +110,15 @@ class KernelMachine(Watchable, CertifiedEstimator):
             )
             for _ in range(machines)
         ]  # fmt: skip
+
+    def _trained_from_last(self, problem: ReducedHullProblem, weights: FloatArray) -> Training:
+        """The only machine; from the coefficients of the last fit, if that was on these rows."""
+        signature = digest(weights > 0)
+        kept = self._state if self.warm_start else None
+        start = kept[1] if kept is not None and kept[0] == signature else None
+        training = train(problem, replace(self._settings(1)[0], start=start))
+        self._state = signature, training.beta
+        return training
 
     def _products(self, X: Any, machines: FloatArray) -> FloatArray:
         """``sum_i machines_ki k(x_i, x)`` of each row x of X, one column per machine.

@@ -32,6 +32,7 @@ from cornerstep.learning.callbacks import iteration_callback, watched
 from cornerstep.learning.display import MarginsDisplay
 from cornerstep.learning.fitting import raise_if_interrupted
 from cornerstep.learning.kernel_blocks import centred
+from cornerstep.learning.kernel_onnx import KernelGraph
 from cornerstep.learning.specs import Schema
 from cornerstep.learning.targets import classes_and_labels, example_weights
 from cornerstep.optimiser.loop import Callback
@@ -151,8 +152,6 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, KernelMachine):
     ('solved', True, True)
     """
 
-    _state: tuple[Any, ...] | None = None  # of the last fit, for a warm start
-
     def __init__(
         self,
         nu: float | None = None,
@@ -213,6 +212,34 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, KernelMachine):
         names = [str(label) for label in self.classes_]
         pairs = tuple(f"{a} or {b}" for a, b in combinations(names, 2))
         return pairs if len(pairs) > 1 else ("",)
+
+    def _sums(self) -> tuple[FloatArray, FloatArray]:
+        return self._machines, self.intercept_
+
+    def _onnx_answer(self, graph: KernelGraph) -> tuple[list[Any], list[Any]]:
+        """Votes of the pairs, with ties decided as by ``decision_function`` and ``predict``."""
+        from onnx import TensorProto
+
+        m = self.classes_.size
+        if m == 2:
+            return graph.answer("sums")
+        first, second = np.zeros((2, len(pairs_of(m)), m))
+        for k, (i, j) in enumerate(pairs_of(m)):
+            first[k, i] = second[k, j] = 1.0
+        zero, both = graph.given(0.0), graph.given(second.sum(axis=0))
+
+        def votes(won: str) -> str:
+            wins = graph.add("Cast", won, to=TensorProto.DOUBLE)
+            return graph.add("Add", graph.add("MatMul", wins, graph.given(first - second)), both)
+
+        decided = votes(graph.add("Greater", "sums", zero))
+        conf = graph.add("MatMul", "sums", graph.given(first - second))
+        size = graph.add("Add", graph.add("Abs", conf), graph.given(1.0))
+        below = graph.add("Mul", size, graph.given(3.0))
+        held = votes(graph.add("GreaterOrEqual", "sums", zero))
+        scores = graph.add("Add", held, graph.add("Div", conf, below))
+        graph.add("ArgMax", scores if self.break_ties else decided, out="label", axis=1, keepdims=0)
+        return graph.answer("sums" if self.decision_function_shape == "ovo" else scores)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ReducedHullSVC:
         """Train on examples X with labels y.

@@ -23,9 +23,10 @@ from cornerstep.kernel_svm.machines import pose_one_class
 from cornerstep.kernel_svm.model_file import ONE_CLASS
 from cornerstep.kernel_svm.pairs import kernel_shift
 from cornerstep.kernel_svm.problem import ReducedHullProblem
-from cornerstep.kernel_svm.training import Training, require_apart, train
+from cornerstep.kernel_svm.training import Training, require_apart
 from cornerstep.learning.callbacks import watched
 from cornerstep.learning.fitting import raise_if_interrupted
+from cornerstep.learning.kernel_onnx import KernelGraph
 from cornerstep.learning.specs import Schema
 from cornerstep.optimiser.loop import Callback
 
@@ -60,6 +61,8 @@ class OneClassHull(OutlierMixin, KernelMachine):
         Seconds.
     cache_size : float, default=1000
         Megabytes that kept kernel columns may take.
+    warm_start : bool, default=False
+        Start the next ``fit`` on the same rows from the coefficients of this one.
     n_jobs : int, optional
         Threads of large matrix products; None means as many as BLAS is set to, -1 all cores.
     random_state : int, RandomState or None
@@ -115,6 +118,7 @@ class OneClassHull(OutlierMixin, KernelMachine):
         max_iter: int = -1,
         time_limit: float | None = None,
         cache_size: float = 1000,
+        warm_start: bool = False,
         n_jobs: int | None = None,
         random_state: Any = None,
         callback: Callback | None = None,
@@ -130,6 +134,7 @@ class OneClassHull(OutlierMixin, KernelMachine):
         self.max_iter = max_iter
         self.time_limit = time_limit
         self.cache_size = cache_size
+        self.warm_start = warm_start
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.callback = callback
@@ -144,6 +149,18 @@ class OneClassHull(OutlierMixin, KernelMachine):
 
     def known_labels(self) -> IntArray:
         return np.array([-1, 1])
+
+    def _sums(self) -> tuple[FloatArray, FloatArray]:
+        return self.dual_coef_, np.array([-self.offset_])
+
+    def _onnx_answer(self, graph: KernelGraph) -> tuple[list[Any], list[Any]]:
+        """On the boundary is inside, as in :meth:`predict`."""
+        from onnx import TensorProto
+
+        inside = graph.add("GreaterOrEqual", "sums", graph.given(0.0))
+        place = graph.add("Cast", inside, to=TensorProto.INT64)
+        graph.add("Squeeze", place, graph.given(np.array([1])), out="label")
+        return graph.answer("sums")
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> OneClassHull:
         """Train on examples X.
@@ -175,7 +192,7 @@ class OneClassHull(OutlierMixin, KernelMachine):
             X, examples, weights, self._kernel_fit, float(self.nu), int(self.cache_size * 1e6),
             allowed_threads(), self.kernel_shift_,
         )  # fmt: skip
-        training = train(problem, self._settings(1)[0])
+        training = self._trained_from_last(problem, weights)
         require_apart(problem, training)
         self._read_off(X, examples, problem, training)
         self.n_kernel_evaluations_ = training.evaluations + entries

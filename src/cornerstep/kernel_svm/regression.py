@@ -15,7 +15,7 @@ from cornerstep.kernel_svm.base import KernelMachine, single_weights
 from cornerstep.kernel_svm.machines import Regression, pose_regression, tube_given
 from cornerstep.kernel_svm.model_file import REGRESSION
 from cornerstep.kernel_svm.pairs import kernel_shift
-from cornerstep.kernel_svm.training import Training, train
+from cornerstep.kernel_svm.training import Training
 from cornerstep.learning.callbacks import watched
 from cornerstep.learning.fitting import raise_if_interrupted
 from cornerstep.learning.kernel_blocks import centred
@@ -60,6 +60,8 @@ class ReducedHullSVR(RegressorMixin, KernelMachine):
         Seconds.
     cache_size : float, default=1000
         Megabytes that kept kernel columns may take.
+    warm_start : bool, default=False
+        Start the next ``fit`` on the same rows from the coefficients of this one.
     n_jobs : int, optional
         Threads of large matrix products; None means as many as BLAS is set to, -1 all cores.
     random_state : int, RandomState or None
@@ -115,6 +117,7 @@ class ReducedHullSVR(RegressorMixin, KernelMachine):
         max_iter: int = -1,
         time_limit: float | None = None,
         cache_size: float = 1000,
+        warm_start: bool = False,
         n_jobs: int | None = None,
         random_state: Any = None,
         callback: Callback | None = None,
@@ -132,6 +135,7 @@ class ReducedHullSVR(RegressorMixin, KernelMachine):
         self.max_iter = max_iter
         self.time_limit = time_limit
         self.cache_size = cache_size
+        self.warm_start = warm_start
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.callback = callback
@@ -146,6 +150,9 @@ class ReducedHullSVR(RegressorMixin, KernelMachine):
 
     def known_labels(self) -> Any:
         return np.empty(0)
+
+    def _sums(self) -> tuple[FloatArray, FloatArray]:
+        return self.dual_coef_, self.intercept_
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ReducedHullSVR:
         """Train on examples X with targets y.
@@ -178,7 +185,7 @@ class ReducedHullSVR(RegressorMixin, KernelMachine):
             X, y, examples, weights, self._kernel_fit, tube_given(self.C, self.epsilon, self.nu),
             int(self.cache_size * 1e6), allowed_threads(), self.kernel_shift_,
         )  # fmt: skip
-        training = train(posed.problem, self._settings(1)[0])
+        training = self._trained_from_last(posed.problem, weights)
         self._read_off(X, examples, posed, training)
         self.n_kernel_evaluations_ = training.evaluations + entries
 

@@ -228,8 +228,11 @@ class CertifiedEstimator(CertifiedDisplay, BaseEstimator):
         return table.X, table.y
 
     def onnx_parts(self) -> tuple[list[Any], list[Any]]:
-        """Nodes and initializers of an ONNX graph from ``X`` to ``scores``."""
+        """Nodes and initializers of an ONNX graph from ``X`` to ``scores``.
+
+        And to ``label``, where that is not the largest score, or a score of two classes above 0.
+        """
         raise ValueError(
-            "estimator must be a fitted MulticlassSVC with kernel='linear' or a "
-            f"SoftMarginBoostingClassifier on trees, got {self!r}"
+            "estimator must be fitted, and be linear, have a kernel with a name (not precomputed, "
+            f"not a function) or be boosted on trees, got {self!r}"
         )

@@ -1,4 +1,8 @@
-"""Regularisation paths: the same model for many C, each started from the last, each certified."""
+"""Regularisation paths: one model for many C, nu or lambda, each from the last, each certified.
+
+The path goes from strong regularisation to weak: that way models grow, and little of what the one
+before has is in the way of the next.
+"""
 
 from __future__ import annotations
 
@@ -18,20 +22,25 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+_GROWING = ("C",)  # a larger one regularises less; larger nu, K, lam and epsilon regularise more
+
+
 @dataclass
 class RegularizationPath:
-    """Fitted estimators along C, from weak to strong weight of the losses.
+    """Fitted estimators along a parameter, from strong to weak regularisation.
 
     Attributes
     ----------
-    Cs : array
-        In increasing order.
+    values : array
+        Of the parameter, in the order of the path.
     estimators : list
-        One fitted estimator for each C, with its certificate.
+        One fitted estimator for each value, with its certificate.
+    parameter : str
     """
 
-    Cs: FloatArray
+    values: FloatArray
     estimators: list[Any]
+    parameter: str = "C"
 
     def __len__(self) -> int:
         return len(self.estimators)
@@ -41,44 +50,49 @@ class RegularizationPath:
         return np.array([getattr(estimator, name) for estimator in self.estimators])
 
     def to_pandas(self) -> pd.DataFrame:
-        """C, objective, dual objective, gap, status, iterations: a row for each C."""
+        """The parameter, objective, bound, gap, status, iterations: a row for each value."""
         import pandas as pd
 
         names = ("objective_", "bound_", "gap_", "relative_gap_", "status_", "n_iter_")
         return pd.DataFrame(
-            {"C": self.Cs} | {name.rstrip("_"): self.column(name) for name in names}
+            {self.parameter: self.values} | {name.rstrip("_"): self.column(name) for name in names}
         )
 
     def plot(self, X: Any = None, y: Any = None, ax: Axes | None = None) -> Axes:
-        """Draw the certified relative gap against C, and the error on (X, y) if given."""
+        """Draw the certified relative gap along the path, and the error on (X, y) if given."""
         import matplotlib.pyplot as plt
 
         if ax is None:
             ax = plt.figure().add_subplot()
         floor = np.finfo(float).eps
         gaps = np.maximum(self.column("relative_gap_"), floor)
-        ax.loglog(self.Cs, gaps, "o-", label="certified relative gap")
+        ax.loglog(self.values, gaps, "o-", label="certified relative gap")
         if X is not None:
             errors = [1 - estimator.score(X, y) for estimator in self.estimators]
-            ax.loglog(self.Cs, np.maximum(errors, floor), "s-", label="error")
-        ax.set_xlabel("C")
+            ax.loglog(self.values, np.maximum(errors, floor), "s-", label="error")
+        ax.set_xlabel(self.parameter)
         ax.legend()
         return ax
 
 
 def regularization_path(
-    estimator: Any, X: Any, y: Any, Cs: Sequence[float], **fit_parameters: Any
-) -> RegularizationPath:
-    """Fit ``estimator`` for every C, each from the dual state of the one before.
+    estimator: Any, X: Any, y: Any, values: Sequence[float], *, parameter: str = "C",
+    **fit_parameters: Any,
+) -> RegularizationPath:  # fmt: skip
+    """Fit ``estimator`` for every value of C, or of another parameter, each from the one before.
 
     Parameters
     ----------
     estimator : estimator
-        With parameters ``C`` and ``warm_start``; it is not changed.
+        With the parameter and ``warm_start``; it is not changed.
     X, y : array-like
-        Training data.
-    Cs : sequence of float
-        Any order; the path goes from the smallest to the largest.
+        Training data; y may be None for estimators without labels.
+    values : sequence of float
+        Any order; the path goes from strong regularisation to weak: from the smallest C to the
+        largest, from the largest nu, K, lam or epsilon to the smallest.
+    parameter : str, default='C'
+        Which one: 'nu' or 'K' of :class:`~cornerstep.ReducedHullSVC`, 'nu' of boosting, 'lam' of
+        structured models, and others that are numbers.
     **fit_parameters
         Passed to ``fit``, such as ``sample_weight``.
 
@@ -87,20 +101,23 @@ def regularization_path(
     RegularizationPath
         After Ctrl-C, up to the estimator that was interrupted.
     """
-    missing = {"C", "warm_start"} - set(estimator.get_params())
+    known = estimator.get_params()
+    missing = {parameter, "warm_start"} - set(known)
     if missing:
         raise TypeError(f"estimator must have {' and '.join(sorted(missing))}, got {estimator!r}")
-    if getattr(estimator, "lam", "auto") != "auto":
+    if parameter == "C" and known.get("lam", "auto") != "auto":
         raise ValueError(f"estimator must have lam='auto': lam would replace C, got {estimator!r}")
-    given = np.asarray(Cs)
+    given = np.asarray(values)
     if given.ndim != 1 or given.size == 0 or given.dtype.kind not in "iuf" or not (given > 0).all():
-        raise ValueError(f"Cs must be a sequence of positive numbers, got {Cs!r}")
+        raise ValueError(f"values must be a sequence of positive numbers, got {values!r}")
     ordered = np.sort(given.astype(np.float64))
+    if parameter not in _GROWING:
+        ordered = ordered[::-1]
     runner = clone(estimator).set_params(warm_start=True)
     fitted = []
-    for C in ordered:
-        runner.set_params(C=float(C)).fit(X, y, **fit_parameters)
+    for value in ordered:
+        runner.set_params(**{parameter: float(value)}).fit(X, y, **fit_parameters)
         fitted.append(copy.copy(runner))
         if runner.status_ is Status.INTERRUPTED:
             break
-    return RegularizationPath(ordered[: len(fitted)], fitted)
+    return RegularizationPath(ordered[: len(fitted)], fitted, parameter)

@@ -28,6 +28,7 @@ from cornerstep.learning.display import MarginsDisplay
 from cornerstep.learning.estimator import CertifiedEstimator, SupportExamples, Weights
 from cornerstep.learning.fitting import raise_if_interrupted
 from cornerstep.learning.kernel_functions import Kernel, gamma_value
+from cornerstep.learning.kernel_onnx import IN_GRAPHS, KernelGraph
 from cornerstep.learning.specs import Schema
 from cornerstep.learning.targets import classes_and_labels, example_weights
 from cornerstep.multiclass import parameters, verification
@@ -286,7 +287,15 @@ class MulticlassSVC(
 
     def onnx_parts(self) -> tuple[list[Any], list[Any]]:
         if not self.reads_blocks:
-            return super().onnx_parts()
+            if not hasattr(self, "_machine") or self._kernel_fit[0] not in IN_GRAPHS:
+                return super().onnx_parts()
+            machine = self._machine.toarray()
+            own = machine if self.classes_.size > 2 else machine[:, 1:] - machine[:, :1]
+            graph = KernelGraph(
+                Kernel(*self._kernel_fit), self._support_rows, own,
+                self._constant_fit * own.sum(axis=0),
+            )  # fmt: skip
+            return graph.answer("sums")
         from onnx import helper, numpy_helper
 
         weights = [
