@@ -129,7 +129,7 @@ def path(tmp_path):
         ("joint rbf", "support_", lambda a: a - 10**6),
         ("joint rbf", "_support_rows", lambda a: a[:, :2]),
         ("joint rbf", "_machine.data", lambda a: a * np.nan),
-        ("hull", "_machines", lambda a: a[:, :-1]),
+        ("hull", "dual_coef_", lambda a: a[:, :-1]),
         ("hull", "n_support_", lambda a: a + 1),
         ("hull", "support_vectors_", lambda a: a[:-1]),
         ("hull, C, three classes", "intercept_", lambda a: a[:2]),

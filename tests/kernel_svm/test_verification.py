@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from cornerstep import MulticlassSVC, ReducedHullSVC, certify
 from cornerstep.kernel_svm.solvers.stagnation import Stagnation
-from cornerstep.learning.kernel_blocks import InnerProductKernel, kernel_matrix
+from cornerstep.learning.kernel_blocks import InnerProductKernel, kernel_matrix, product_errors
 from cornerstep.learning.kernel_functions import gamma_value
 from cornerstep.optimiser.loop import Look
 from cornerstep.optimiser.result import Status
@@ -61,8 +61,8 @@ def test_rbf_is_exact_to_its_bound_at_any_offset_and_scale(form, offset, scale):
     found = kernel.block(everyone, None)
     assert (found.diagonal() == 1).all()
     amounts = np.random.default_rng(1).random(len(X))
-    assert (np.abs(found - exact) @ amounts <= kernel.errors(amounts)).all()
-    assert kernel.errors(amounts).max() <= 1e-9 * amounts.sum()
+    assert (np.abs(found - exact) @ amounts <= product_errors(kernel, amounts)).all()
+    assert product_errors(kernel, amounts).max() <= 1e-9 * amounts.sum()
     assert np.abs(kernel_matrix(given, given, "rbf", gamma) - exact).max() <= 1e-10
     assert np.abs(kernel_matrix(given[:5], given, "rbf", gamma) - exact[:5]).max() <= 1e-10
 
@@ -75,7 +75,7 @@ def test_inner_products_are_exact_to_their_bound(name):
     amounts = 10.0 ** rng.uniform(-6, 0, 40)
     found = kernel.block(np.arange(40), None)
     exact = exact_kernel(X, name, 0.3, 3, 2.0)
-    assert (np.abs(found - exact) @ amounts <= kernel.errors(amounts)).all()
+    assert (np.abs(found - exact) @ amounts <= product_errors(kernel, amounts)).all()
     assert (np.abs(exact) <= np.outer(kernel.sizes, kernel.sizes) * (1 + 1e-12)).all()
 
 
@@ -107,7 +107,7 @@ def judge(clf, X, y, weights, C=None, K=None, nu=None, **kernel):
     """The exact value and lower bound of a model of two classes; its dual point must be exact."""
     used = weights > 0
     a = np.zeros(y.size, Long)
-    a[clf.support_] = clf._machines[0].astype(Long) / Long(clf.C_)
+    a[clf.support_] = clf.dual_coef_[0].astype(Long) / Long(clf.C_)
     assert (a[~used] == 0).all()
     signs = np.where(y[used] == 1, 1, -1)
     a, caps = signs * a[used], weights[used].astype(Long)
@@ -336,7 +336,7 @@ def test_forgeries_in_company_are_found_out():
     X, y = clouds(45)
     for options in ({"nu": 0.4}, {"C": 2.0}):
         honest = fit(X, y, **options)
-        for names in (("_machines", "C_"), ("_machines", "dual_coef_"), ("objective_", "gap_")):
+        for names in (("dual_coef_", "C_"), ("dual_coef_", "intercept_"), ("objective_", "gap_")):
             clf = copy.deepcopy(honest)
             for name in names:
                 setattr(clf, name, 3 * getattr(clf, name))

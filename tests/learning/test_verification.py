@@ -54,7 +54,7 @@ def test_false_claims_are_found_out():
         "domain" in p for p in changed("linear", dual_coef_=1.5 * linear.dual_coef_).problems
     )
     assert not changed("hull", gap_=0.0, objective_=0.9 * hull.objective_).holds
-    assert any("domain" in p for p in changed("hull", _machines=1.2 * hull._machines).problems)
+    assert any("domain" in p for p in changed("hull", dual_coef_=1.2 * hull.dual_coef_).problems)
     assert not changed("trees", objective_=trees.objective_ + 0.1).holds
     assert not changed("trees", example_weights_=np.ones(100) / 100).holds
     chain, inputs, labelings = structured("chain")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -12,7 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from cornerstep.core.rounding import EPSILON
-from cornerstep.core.types import FloatArray
+from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.kernel_svm.pairs import KernelParameters
 from cornerstep.kernel_svm.problem import ReducedHullProblem
 from cornerstep.kernel_svm.training import Settings, Training, train
@@ -96,27 +97,27 @@ class KernelMachine(Watchable, CertifiedEstimator):
         gamma = 1.0 if plain else gamma_value(self.gamma, X)
         return KernelParameters(self.kernel, gamma, self.degree, self.coef0)
 
-    def _settings(self, machines: int) -> list[Settings]:
-        """How to train each machine."""
-        rng = check_random_state(self.random_state)
+    def _settings(self) -> Settings:
+        """How to train a machine."""
         max_iter = sys.maxsize if self.max_iter == -1 else int(self.max_iter)
         stopping = Stopping(float(self.atol), float(self.tol), max_iter, self.time_limit)
-        return [
-            Settings(
-                solver=self.solver, stopping=stopping,
-                rng=np.random.default_rng(rng.randint(np.iinfo(np.int32).max)),
-                callback=iteration_callback(self), verbose=self.verbose,
-                title=f"{type(self).__name__}, {self.solver}",
-            )
-            for _ in range(machines)
-        ]  # fmt: skip
+        return Settings(
+            solver=self.solver, stopping=stopping, rng=np.random.default_rng(self._seeds(1)[0]),
+            callback=iteration_callback(self), verbose=self.verbose,
+            title=f"{type(self).__name__}, {self.solver}",
+        )  # fmt: skip
+
+    def _seeds(self, machines: int) -> IntArray:
+        """Where the random numbers of each machine begin."""
+        rng = check_random_state(self.random_state)
+        return np.asarray(rng.randint(np.iinfo(np.int32).max, size=machines))
 
     def _trained_from_last(self, problem: ReducedHullProblem, weights: FloatArray) -> Training:
         """The only machine; from the coefficients of the last fit, if that was on these rows."""
         signature = digest(weights > 0)
         kept = self._state if self.warm_start else None
         start = kept[1] if kept is not None and kept[0] == signature else None
-        training = train(problem, replace(self._settings(1)[0], start=start))
+        training = train(problem, replace(self._settings(), start=start))
         self._state = signature, training.beta
         return training
 
@@ -126,23 +127,32 @@ class KernelMachine(Watchable, CertifiedEstimator):
         By the kernel that the model was trained with.
         """
         check_is_fitted(self)
-        kernel = KernelParameters(*self._kernel_fit)
-        X = validate_data(
-            self, X, accept_sparse=False if kernel.name == "precomputed" else "csr",
-            dtype=[np.float64, np.float32], reset=False,
-        )  # fmt: skip
+        if self._kernel_fit[0] != "linear" or self.support_.size == 0:
+            return self._by_blocks(X, lambda values: values @ machines.T, machines.shape[0])
+        X = self._rows_to_score(X)  # without the offset that all rows share, as in training
+        middle = centre(self.support_vectors_) if self._sums_to_zero else np.zeros(X.shape[1])
+        weights = self._weights(machines, middle)
+        return np.asarray(centred(X, middle) @ weights) + middle @ weights
+
+    def _by_blocks(
+        self, X: Any, sums: Callable[[FloatArray], FloatArray], columns: int
+    ) -> FloatArray:
+        """Sums of kernel values with the support vectors, from blocks of rows."""
+        kernel, X = KernelParameters(*self._kernel_fit), self._rows_to_score(X)
         if self.support_.size == 0:
-            return np.zeros((X.shape[0], machines.shape[0]))
+            return np.zeros((X.shape[0], columns))
         if kernel.name == "precomputed":
-            return np.asarray(X[:, self.support_] @ machines.T)
-        if kernel.name == "linear":  # without the offset that all rows share, as in training
-            middle = centre(self.support_vectors_) if self._sums_to_zero else np.zeros(X.shape[1])
-            weights = self._weights(machines, middle)
-            return np.asarray(centred(X, middle) @ weights) + middle @ weights
+            return np.asarray(sums(X[:, self.support_]))
         step = max(1, _SCORED // self.support_.size)
         blocks = [X[start : start + step] for start in range(0, X.shape[0], step)]
         values = Kernel(*kernel)
-        return np.concatenate([values(rows, self.support_vectors_) @ machines.T for rows in blocks])
+        return np.concatenate([sums(values(rows, self.support_vectors_)) for rows in blocks])
+
+    def _rows_to_score(self, X: Any) -> Any:
+        return validate_data(
+            self, X, accept_sparse=False if self._kernel_fit[0] == "precomputed" else "csr",
+            dtype=[np.float64, np.float32], reset=False,
+        )  # fmt: skip
 
     def _weights(self, machines: FloatArray, middle: FloatArray) -> FloatArray:
         """``sum_i machines_ki (x_i - middle)`` of a linear kernel, one column per machine.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import replace
 from functools import partial
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from cornerstep.kernel_svm.model_file import SCHEMA
 from cornerstep.kernel_svm.pairs import (
     Pairs,
     kernel_shift,
-    one_against_one,
+    pair_coefficients,
     pairs_of,
     sizes_given,
 )
@@ -214,7 +214,7 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, KernelMachine):
         return pairs if len(pairs) > 1 else ("",)
 
     def _sums(self) -> tuple[FloatArray, FloatArray]:
-        return self._machines, self.intercept_
+        return pair_coefficients(self.dual_coef_, self.n_support_), self.intercept_
 
     def _onnx_answer(self, graph: KernelGraph) -> tuple[list[Any], list[Any]]:
         """Votes of the pairs, with ties decided as by ``decision_function`` and ``predict``."""
@@ -320,13 +320,11 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, KernelMachine):
             X, labels, weights, self._kernel_fit, size, limit, threads, self.kernel_shift_
         )
         pairs = pairs_of(self.classes_.size)
-        posed = [partial(problems.pose, classes) for classes in pairs]
-        settings = [
-            replace(one, start=None if starts is None else starts[k], cardinality=self.cardinality)
-            for k, one in enumerate(self._settings(len(pairs)))
-        ]
-        trained = train_pairs(posed, settings, self._jobs(len(pairs)))
-        self._state = (signature, [each.training.beta for each in trained])
+        settings = replace(self._settings(), cardinality=self.cardinality)
+        trained = train_pairs(
+            problems, pairs, settings, self._seeds(len(pairs)), starts, self._jobs(len(pairs))
+        )
+        self._state = (signature, [each.beta for each in trained])
         self.n_kernel_evaluations_ = problems.evaluations
         return trained
 
@@ -337,37 +335,50 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, KernelMachine):
 
     def _read_off(self, X: Any, labels: IntArray, trained: list[TrainedPair]) -> None:
         n, m = labels.size, self.classes_.size
-        coefficients, intercepts = np.zeros((len(trained), n)), []
-        for row, (examples, middle, machine, *_) in zip(coefficients, trained, strict=True):
-            row[examples] = machine.coefficients
+        dual, intercepts = np.zeros((m - 1, n)), []
+        for (first, second), each in zip(pairs_of(m), trained, strict=True):
+            examples, coefficients = each.examples, each.machine.coefficients
+            positive = int(np.count_nonzero(labels[examples] == first))
+            dual[second - (first < second), examples[:positive]] = coefficients[:positive]
+            dual[first - (second < first), examples[positive:]] = coefficients[positive:]
             moved = 0.0
-            if middle is not None:
-                used = np.flatnonzero(row)
-                moved = float(row[used] @ centred(X[used], middle) @ middle)
-            intercepts.append(machine.intercept - moved)
-        support = np.flatnonzero(coefficients.any(axis=0))
+            if each.middle is not None:
+                used = np.flatnonzero(coefficients)
+                rows = centred(X[examples[used]], each.middle)
+                moved = float(coefficients[used] @ rows @ each.middle)
+            intercepts.append(each.machine.intercept - moved)
+        support = np.flatnonzero(dual.any(axis=0))
         support = support[np.argsort(labels[support], kind="stable")]
         self.support_ = support.astype(np.int32)
         self.n_support_ = np.bincount(labels[support], minlength=m).astype(np.int32)
         precomputed = self.kernel == "precomputed"
         self.support_vectors_ = np.empty((0, 0)) if precomputed else X[support]
-        self._machines = coefficients[:, support]
-        self.dual_coef_ = one_against_one(self._machines, labels[support], m)
+        self.dual_coef_ = dual[:, support]
         self.intercept_ = np.array(intercepts)
         self._shape_fit = X.shape
         machines = [each.machine for each in trained]
-        runs = [each.training for each in trained]
-        self.n_kernel_evaluations_ += sum(run.evaluations for run in runs)
+        self.n_kernel_evaluations_ += sum(each.evaluations for each in trained)
         alone = m == 2
         for name in ("C", "nu", "K", "margin"):
             values = np.array([getattr(machine, name) for machine in machines])
             setattr(self, f"{name}_", float(values[0]) if alone else values)
-        self.record([run.proof for run in runs])
+        self.record([each.proof for each in trained])
 
     def _scores(self, X: Any) -> FloatArray:
         """One column for each pair of classes."""
         check_is_fitted(self)
-        return self._products(X, self._machines) + self.intercept_
+        if self.classes_.size == 2 or self._kernel_fit[0] == "linear":
+            return self._products(X, self._sums()[0]) + self.intercept_
+        ends = np.cumsum([0, *self.n_support_])
+        own = [slice(*part) for part in pairwise(ends)]
+        first, second = np.array(pairs_of(self.classes_.size)).T
+
+        def sums(values: FloatArray) -> FloatArray:
+            """Of each class the sums for its pairs, from kernel values of a block of rows."""
+            each = np.stack([values[:, part] @ self.dual_coef_[:, part].T for part in own])
+            return each[first, :, second - 1].T + each[second, :, first].T
+
+        return self._by_blocks(X, sums, len(first)) + self.intercept_
 
     def decision_function(self, X: Any) -> FloatArray:
         """Scores of the second class for two classes, else of each class (votes, ties by scores).

@@ -31,7 +31,7 @@ SCHEMA = Schema(
         "feature_names_in_": Array(("O",), "d"), "_shape_fit": Each(Count(None), length=2),
         "support_": Array(WHOLE, "s", below="n"), "support_vectors_": Rows(FLOAT, "v", "c"),
         "n_support_": Array(WHOLE, "m", total="s"), "dual_coef_": Array(DOUBLE, "r", "s"),
-        "_machines": Array(DOUBLE, "p", "s"), "intercept_": Array(DOUBLE, "p"),
+        "intercept_": Array(DOUBLE, "p"),
         **{
             f"{name}_": OneOrEach(Float(), Array(DOUBLE, "p", finite=False))
             for name in ("C", "nu", "K", "margin")

@@ -5,7 +5,7 @@ Training and verification pose the same problem of a pair: its examples, kernel,
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, pairwise
 from threading import Lock, local
 from typing import Any, NamedTuple
 
@@ -25,7 +25,8 @@ from cornerstep.learning.kernel_blocks import (
 )
 from cornerstep.learning.kernel_functions import Kernel as KernelFunction
 
-_WHOLE = 1000  # examples of a pair up to which its whole kernel matrix is computed at once
+WHOLE = 1000  # examples of a pair up to which its whole kernel matrix is computed at once
+_SMALL, _LARGE = 1e-60, 1e120  # sizes of examples, and of their sums, far inside of float64
 _FAR = 10.0  # sizes of a pair between its middle and that of all: beyond it is centred by itself
 _EXAMINED = 1000  # examples whose kernel matrix is factorised: a fraction of a second
 
@@ -109,6 +110,10 @@ class Pairs:
     ----------
     evaluations : int
         Entries of the kernel matrix computed for all pairs together.
+    kernel : Kernel
+        Of all examples, class by class.
+    ends : array of shape (classes + 1,)
+        Where the examples of each class begin.
     """
 
     def __init__(
@@ -122,29 +127,87 @@ class Pairs:
         self._places = {c: np.arange(*ends[k : k + 2]) for k, c in enumerate(order)}
         self._examples = np.concatenate(parts)
         self._caps, self._size, self._limit = weights[self._examples], size, limit
+        self._weights = {
+            c: float(weights[part].sum()) for c, part in zip(order, parts, strict=True)
+        }
         rows, self._middle = without_offset(X, self._examples, kernel)
         self._X, self._threads = X, threads
-        self._kernel = kernel_on(rows, kernel, threads, shift)
+        self.kernel = kernel_on(rows, kernel, threads, shift)
+        self.ends = np.array(ends)
         self._within: dict[int, FloatArray] = {}  # kernel matrices of the classes
         self.evaluations = 0
         self._lock = Lock()
         self._own = local()
 
+    @property
+    def softness(self) -> float:
+        """1/C, 0 for reduced hulls."""
+        C = self._size["C"]
+        return 0.0 if C is None else 1.0 / C
+
+    def places(self, *classes: int) -> IntArray:
+        """Where the examples of two classes are among all, in the order of the kernel."""
+        return np.concatenate([self._places[c] for c in classes])
+
+    def examples(self, places: IntArray) -> IntArray:
+        """Their rows in X."""
+        return self._examples[places]
+
+    def counts(self, *classes: int) -> IntArray:
+        """How many examples each class has."""
+        return np.array([self._places[c].size for c in classes])
+
+    def weight(self, *classes: int) -> float:
+        """The sum of the caps of some classes."""
+        return float(sum(self._weights[c] for c in classes))
+
+    def sum_of(self, *classes: int) -> float | None:
+        """K of a pair of classes."""
+        K, nu = self._size["K"], self._size["nu"]
+        if nu is not None:
+            K = nu * self.weight(*classes) / 2
+        return None if K is None else min(float(K), *(self._weights[c] for c in classes))
+
+    def common_cap(self) -> float | None:
+        """The cap of all examples, if they have one."""
+        cap = float(self._caps[0])
+        return cap if bool((self._caps == cap).all()) else None
+
+    def may_keep_all(self) -> bool:
+        """Whether all kernel values may be kept, and are in the range of float64 by far.
+
+        Pairs of a linear kernel may have offsets of their own.
+        """
+        if self.kernel.is_foreign or self._middle is not None or 8 * self.kernel.n**2 > self._limit:
+            return False
+        sizes = self.kernel.sizes
+        least, largest = float(sizes[sizes > 0].min(initial=np.inf)), float(sizes.max())
+        return (
+            least > _SMALL and float(self._caps.sum()) * largest * max(1.0, self.softness) < _LARGE
+        )
+
+    def upper_blocks(self) -> FloatArray:
+        """The kernel matrix, class by class: blocks on and above the diagonal, others not set."""
+        n = self.kernel.n
+        store = np.empty((n, n))
+        for start, stop in pairwise(self.ends):
+            store[start:stop, start:] = self.kernel.block(
+                np.arange(start, stop), np.arange(start, n)
+            )
+            self.evaluations += int(stop - start) * int(n - start)
+        return store
+
     def pose(self, classes: tuple[int, int]) -> Pair:
         """The problem of a positive and a negative class."""
-        places = np.concatenate([self._places[c] for c in classes])
+        places = self.places(*classes)
         caps, positive = self._caps[places], self._places[classes[0]].size
         signs = np.ones(places.size)
         signs[positive:] = -1.0
-        K, nu = self._size["K"], self._size["nu"]
-        if nu is not None:
-            K = nu * float(caps.sum()) / 2
-        if K is not None:
-            K = min(float(K), float(caps[:positive].sum()), float(caps[positive:].sum()))
+        K = self.sum_of(*classes)
         examples, matrix = self._examples[places], None
-        kernel, middle = self._far_off(examples) or (self._kernel, self._middle)
-        if kernel is self._kernel:
-            is_small = places.size <= _WHOLE and 8 * places.size**2 <= self._limit
+        kernel, middle = self._far_off(examples) or (self.kernel, self._middle)
+        if kernel is self.kernel:
+            is_small = places.size <= WHOLE and 8 * places.size**2 <= self._limit
             matrix = self._matrix(*classes) if is_small and not kernel.is_foreign else None
             kernel = kernel if places.size == kernel.n else kernel.take(places)
         columns = KernelColumns(kernel, self._limit, matrix)
@@ -157,7 +220,7 @@ class Pairs:
         Products of its rows without the offset of all classes would lose the digits in which they
         differ.
         """
-        if self._middle is None or examples.size == self._kernel.n:
+        if self._middle is None or examples.size == self.kernel.n:
             return None
         rows = self._X[examples]
         middle = centre(rows)
@@ -174,10 +237,10 @@ class Pairs:
         for c, part in ((first, slice(0, rows.size)), (second, slice(rows.size, None))):
             with self._lock:  # pairs in other threads need it as well
                 if c not in self._within:
-                    self._within[c] = self._kernel.block(self._places[c], self._places[c])
+                    self._within[c] = self.kernel.block(self._places[c], self._places[c])
                     self.evaluations += self._places[c].size ** 2
             out[part, part] = self._within[c]
-        across = self._kernel.block(rows, columns)
+        across = self.kernel.block(rows, columns)
         out[: rows.size, rows.size :], out[rows.size :, : rows.size] = across, across.T
         with self._lock:
             self.evaluations += across.size
@@ -222,16 +285,26 @@ def kernel_on(rows: Any, kernel: KernelParameters, threads: int | None, shift: f
     return values.shifted(shift) if shift else values
 
 
-def one_against_one(machines: FloatArray, labels: IntArray, classes: int) -> FloatArray:
-    """``dual_coef_`` of :class:`sklearn.svm.SVC` from the coefficients of the machines.
+def pair_coefficients(dual_coef: FloatArray, counts: Any) -> FloatArray:
+    """Coefficients of all support vectors in each machine, zeros for those of other classes.
 
-    Row ``other`` (counted without its own class) for the support vectors of each class.
+    Parameters
+    ----------
+    dual_coef : array of shape (m - 1, s)
+        As of :class:`sklearn.svm.SVC`: a row for each other class, classes one after the other.
+    counts : array of shape (m,)
+        Support vectors of each class.
+
+    Returns
+    -------
+    array of shape (m (m - 1) / 2, s)
     """
-    if classes == 2:
-        return machines.copy()
-    out = np.zeros((classes - 1, labels.size))
-    for machine, (first, second) in zip(machines, pairs_of(classes), strict=True):
-        of_first, of_second = labels == first, labels == second
-        out[second - 1, of_first] = machine[of_first]
-        out[first, of_second] = machine[of_second]
+    if counts.size == 2:
+        return dual_coef
+    pairs, ends = pairs_of(counts.size), np.cumsum([0, *counts])
+    out = np.zeros((len(pairs), dual_coef.shape[1]))
+    for machine, (first, second) in zip(out, pairs, strict=True):
+        for own, other in ((first, second - 1), (second, first)):
+            part = slice(ends[own], ends[own + 1])
+            machine[part] = dual_coef[other, part]
     return out

@@ -41,7 +41,7 @@ from cornerstep.domains import BalancedBox, CappedSimplex, Product
 from cornerstep.domains.selection import fill_smallest_first
 from cornerstep.kernel_svm.columns import KernelColumns
 from cornerstep.kernel_svm.compiled.sweeps import gap_terms, value_terms
-from cornerstep.learning.kernel_blocks import UNIT
+from cornerstep.learning.kernel_blocks import UNIT, product_errors
 from cornerstep.optimiser.loop import Look
 from cornerstep.optimiser.objectives import Quadratic
 
@@ -214,7 +214,7 @@ class ReducedHullProblem:
         """By how much the computed gradient h may be off, for each of its entries."""
         kernel, amounts = self.columns.kernel, np.abs(beta)
         sizes = kernel.sizes
-        errors = kernel.errors(amounts) + 4 * UNIT * float(amounts @ sizes) * sizes
+        errors = product_errors(kernel, amounts) + 4 * UNIT * float(amounts @ sizes) * sizes
         errors += self._linear_errors
         errors += _SMALLEST * float(amounts.sum())
         return errors

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
@@ -13,16 +14,18 @@ import numpy as np
 from cornerstep.core.clock import work_seconds
 from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.domains import CappedSimplex
-from cornerstep.kernel_svm.pairs import Pair
+from cornerstep.kernel_svm.pairs import Pairs
 from cornerstep.kernel_svm.problem import Machine, ReducedHullProblem
+from cornerstep.kernel_svm.small_pairs import train_small_pairs
 from cornerstep.kernel_svm.solvers.plain import KernelWalk, walk
 from cornerstep.kernel_svm.solvers.settings import WorkingSetSettings
 from cornerstep.kernel_svm.solvers.start import starting_point
 from cornerstep.kernel_svm.solvers.working_set import WorkingSetDescent
 from cornerstep.learning import training as shared
+from cornerstep.learning.certificates import MachineProof
 from cornerstep.learning.training import proof_of
 from cornerstep.optimiser.loop import Stopping, deferred_interrupt, run
-from cornerstep.optimiser.result import Status
+from cornerstep.optimiser.result import Status, Trace
 
 SOLVERS = ("auto", "di-away", "di-pairwise", "di-away-schedule", "di-pairwise-schedule")
 
@@ -106,18 +109,28 @@ def train(problem: ReducedHullProblem, settings: Settings) -> Training:
 
 
 class TrainedPair(NamedTuple):
-    """A machine of two classes and how it was trained; the kernel columns of the pair are gone."""
+    """A machine of two classes and how it was trained; the kernel columns of the pair are gone.
+
+    ``evaluations`` are those that no other pair needed.
+    """
 
     examples: IntArray
     middle: FloatArray | None
     machine: Machine
-    training: Training
+    beta: FloatArray
+    proof: MachineProof
+    evaluations: int
     is_trained: bool
     is_constant: bool
 
 
 def train_pairs(
-    posed: Sequence[Callable[[], Pair]], settings: Sequence[Settings], n_jobs: int = 1
+    problems: Pairs,
+    pairs: Sequence[tuple[int, int]],
+    settings: Settings,
+    seeds: IntArray,
+    starts: Sequence[FloatArray] | None = None,
+    n_jobs: int = 1,
 ) -> list[TrainedPair]:
     """Train a machine for each pair of classes, some at a time.
 
@@ -126,16 +139,23 @@ def train_pairs(
 
     Parameters
     ----------
-    posed : sequence of functions
-        Each poses a pair: only those in training have columns.
-    settings : sequence of Settings
-        One for each pair.
+    problems : Pairs
+    pairs : sequence of (int, int)
+        The positive and the negative class of each.
+    settings : Settings
+        Of all.
+    seeds : array
+        Where the random numbers of each pair begin.
+    starts : sequence of arrays, optional
+        Where to start each.
     n_jobs : int
         Threads.
     """
     begun = work_seconds()
     ended = threading.Event()
     failed: list[int] = []
+    limit = settings.stopping.time_limit
+    small: dict[int, TrainedPair] = {}
 
     def train_pair(k: int) -> TrainedPair:
         def is_cancelled() -> bool:
@@ -146,12 +166,17 @@ def train_pairs(
 
         if is_cancelled():
             raise CancelledError
+        if k in small:
+            return small[k]
         try:
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-                pair, trains = posed[k](), not is_over()
-                own = replace(settings[k], interrupted=is_over)
-                if own.stopping.time_limit is not None:
-                    left = max(own.stopping.time_limit - (work_seconds() - begun), 0.0)
+                pair, trains = problems.pose(pairs[k]), not is_over()
+                own = replace(
+                    settings, interrupted=is_over, rng=np.random.default_rng(seeds[k]),
+                    start=None if starts is None else starts[k],
+                )  # fmt: skip
+                if limit is not None:
+                    left = max(limit - (work_seconds() - begun), 0.0)
                     own = replace(own, stopping=replace(own.stopping, time_limit=left))
                 found = train(pair.problem, own) if trains else _untrained(pair.problem, own)
                 if found.proof.status is Status.INTERRUPTED:
@@ -162,13 +187,18 @@ def train_pairs(
             failed.append(k)
             raise
         constant = pair.problem.is_constant(machine, found.gradient)
-        return TrainedPair(pair.examples, pair.middle, machine, found, trains, constant)
+        return TrainedPair(
+            pair.examples, pair.middle, machine, found.beta, found.proof, found.evaluations, trains,
+            constant,
+        )  # fmt: skip
 
     with deferred_interrupt() as pressed:
-        if n_jobs == 1:
-            return [train_pair(k) for k in range(len(posed))]
+        if starts is None and _may_be_batched(settings):
+            small = _small_pairs(problems, pairs, settings, n_jobs, pressed)
+        if n_jobs == 1 or len(small) == len(pairs):
+            return [train_pair(k) for k in range(len(pairs))]
         with ThreadPoolExecutor(n_jobs) as pool:
-            futures = [pool.submit(train_pair, k) for k in range(len(posed))]
+            futures = [pool.submit(train_pair, k) for k in range(len(pairs))]
             left = set(futures)
             while left:
                 try:
@@ -176,6 +206,40 @@ def train_pairs(
                 except KeyboardInterrupt:  # once more, or handled by others
                     ended.set()
         return [future.result() for future in futures]
+
+
+def _may_be_batched(settings: Settings) -> bool:
+    """Whether nobody watches, by the default solver and without a limit of rounds."""
+    plain = settings.solver == "auto" and not settings.verbose
+    return plain and settings.callback is None and settings.stopping.max_iter == sys.maxsize
+
+
+def _small_pairs(
+    problems: Pairs, pairs: Sequence[tuple[int, int]], settings: Settings, n_jobs: int,
+    pressed: Callable[[], bool],
+) -> dict[int, TrainedPair]:  # fmt: skip
+    """Pairs trained in batches, with a trace of one row."""
+    begun, stopping = work_seconds(), settings.stopping
+
+    def is_over() -> bool:
+        limit = stopping.time_limit
+        return pressed() or (limit is not None and work_seconds() - begun >= limit)
+
+    found = train_small_pairs(problems, pairs, stopping, settings.working_set, n_jobs, is_over)
+    trained = {}
+    for k, pair in found.items():
+        trace = Trace(WorkingSetDescent.extra_columns)
+        support = int(np.count_nonzero(pair.beta))
+        seconds = work_seconds() - begun
+        trace.append((1, seconds, pair.value, pair.gap, 1.0, "batch", pair.beta.size**2, support))
+        proof = MachineProof(
+            pair.value, pair.value - pair.gap, pair.gap, Status.SOLVED, 1, trace
+        )  # fmt: skip
+        examples = problems.examples(pair.places)
+        trained[k] = TrainedPair(
+            examples, None, pair.machine, pair.beta, proof, 0, True, pair.is_constant
+        )
+    return trained
 
 
 def _untrained(problem: ReducedHullProblem, settings: Settings) -> Training:

@@ -51,9 +51,10 @@ class PairedKernel:
         """Numbers s with ``|k(x_i, x_j)| <= s_i s_j``."""
         return np.tile(self.kernel.sizes, 2)
 
-    def errors(self, amounts: FloatArray) -> FloatArray:
-        """What the rounding of entries does to the rows of ``K a`` for ``|a| = amounts``."""
-        return np.tile(self.kernel.errors(_added(amounts)), 2)
+    def entry_errors(self) -> tuple[float, FloatArray]:
+        """Those of the entries that stand in it."""
+        share, exponents = self.kernel.entry_errors()
+        return share, np.tile(exponents, 2)
 
     def block(self, rows: IntArray, columns: IntArray | None) -> Block:
         """Entries of the matrix, a fresh array."""
@@ -163,8 +164,3 @@ def signed(coefficients: FloatArray, problem: ReducedHullProblem) -> FloatArray:
         common = np.clip(problem.K - float(above.sum()) - before, 0.0, np.maximum(room, 0.0))
         above, below = above + common, below + common
     return np.concatenate([above, -below])
-
-
-def _added(amounts: FloatArray) -> FloatArray:
-    above, below = np.split(amounts, 2)
-    return np.asarray(above + below)

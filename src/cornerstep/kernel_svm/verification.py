@@ -20,7 +20,7 @@ from cornerstep.kernel_svm.pairs import (
     Pair,
     Pairs,
     kernel_shift,
-    one_against_one,
+    pair_coefficients,
     pairs_of,
     sizes_given,
 )
@@ -79,15 +79,15 @@ def recompute(
     size = sizes_given(clf.nu, clf.K, clf.C)
     found = []
     pairs = Pairs(X, labels, weights, kernel, size, 0, shift=shift)
+    coefficients = pair_coefficients(
+        clf.dual_coef_, np.bincount(labels[clf.support_], minlength=clf.classes_.size)
+    )
     for k, classes in enumerate(machines):
         pair = pairs.pose(classes)
         numbers = (np.atleast_1d(getattr(clf, name))[k] for name in _NUMBERS)
         whole = np.zeros(labels.size)
-        whole[clf.support_] = clf._machines[k]
+        whole[clf.support_] = coefficients[k]
         which = f" of the machine {k}" if len(machines) > 1 else ""
-        outside = np.delete(whole, pair.examples)
-        if outside.any():
-            problems.append(f"examples of other classes have coefficients{which}")
         claims = _Claims(whole[pair.examples], *(float(number) for number in numbers))
         found.append(_machine(pair, X, claims, which, problems))
     values, bounds, rounding = np.array(found).T
@@ -146,14 +146,15 @@ def _is_posed(clf: Any, problems: list[str]) -> bool:
 def _is_whole(clf: Any, X: Any, labels: IntArray, problems: list[str]) -> bool:
     """Whether support and coefficients fit together and are those of the data."""
     n, m = labels.size, clf.classes_.size
-    support, machines = np.asarray(clf.support_), np.asarray(clf._machines)
+    support, coefficients = np.asarray(clf.support_), np.asarray(clf.dual_coef_)
     if not (
         support.ndim == 1
         and support.dtype.kind in "iu"
         and (support.size == 0 or (support.min() >= 0 and support.max() < n))
         and np.unique(support).size == support.size
-        and machines.shape == (len(pairs_of(m)), support.size)
-        and np.isfinite(machines).all()
+        and coefficients.shape == (m - 1, support.size)
+        and np.isfinite(coefficients).all()
+        and (np.diff(labels[support]) >= 0).all()
     ):
         problems.append("support_ and the coefficients do not belong together")
         return False
@@ -162,8 +163,6 @@ def _is_whole(clf: Any, X: Any, labels: IntArray, problems: list[str]) -> bool:
         return False
     if not np.array_equal(clf.n_support_, np.bincount(labels[support], minlength=m)):
         problems.append("n_support_ is not the number of support vectors of each class")
-    if not np.array_equal(clf.dual_coef_, one_against_one(machines, labels[support], m)):
-        problems.append("dual_coef_ is not made of the coefficients of the machines")
     if KernelParameters(*clf._kernel_fit).name != "precomputed":
         if not equal_rows(clf.support_vectors_, X[support]):
             problems.append("support_vectors_ are not the rows of the data that support_ names")

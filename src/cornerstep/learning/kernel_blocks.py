@@ -46,14 +46,22 @@ class Kernel(Protocol):
     def sizes(self) -> FloatArray:
         """Numbers s with ``|k(x_i, x_j)| <= s_i s_j``."""
 
-    def errors(self, amounts: FloatArray) -> FloatArray:
-        """What the rounding of entries does to the rows of ``K a`` for ``|a| = amounts``."""
+    def entry_errors(self) -> tuple[float, FloatArray]:
+        """By how much ``k_ij`` is off: ``share s_i s_j + exponents_i + exponents_j``."""
 
     def block(self, rows: IntArray, columns: IntArray | None) -> Block:
         """Entries of the matrix, a fresh array."""
 
     def take(self, examples: IntArray) -> Kernel:
         """The kernel matrix of some of the examples."""
+
+
+def product_errors(kernel: Kernel, amounts: FloatArray) -> FloatArray:
+    """What the rounding of entries does to the rows of ``K a`` for ``|a| = amounts``."""
+    share, exponents = kernel.entry_errors()
+    out = share * float(amounts @ kernel.sizes) * kernel.sizes
+    out += float(amounts.sum()) * exponents + float(amounts @ exponents)
+    return out
 
 
 def centre(X: Any) -> FloatArray:
@@ -148,11 +156,9 @@ class InnerProductKernel:
                 self._exponents = (3 * d + 16) * UNIT * (self.gamma * squares)
         self.sizes = np.maximum(self.sizes, np.where(norms > 0, _LEAST, 0.0))
 
-    def errors(self, amounts: FloatArray) -> FloatArray:
-        """What the rounding of entries does to the rows of ``K a`` for ``|a| = amounts``."""
-        out = self._share * float(amounts @ self.sizes) * self.sizes
-        out += float(amounts.sum()) * self._exponents + float(amounts @ self._exponents)
-        return out  # from differences exponents -t are off by t (d + 3) units, and t exp(-t) < 1
+    def entry_errors(self) -> tuple[float, FloatArray]:
+        """From differences exponents -t are off by t (d + 3) units, and ``t exp(-t) < 1``."""
+        return self._share, self._exponents
 
     def _extended(self, rows: Any, norms: FloatArray) -> Any:
         """Left factors: the rows, for 'rbf' with ``|x|²`` and 1 behind them."""
@@ -311,9 +317,9 @@ class PrecomputedKernel:
         largest = np.maximum(self.matrix.max(axis=1), -self.matrix.min(axis=1))
         self.sizes = np.sqrt(largest.astype(np.float64))
 
-    def errors(self, amounts: FloatArray) -> FloatArray:
+    def entry_errors(self) -> tuple[float, FloatArray]:
         """None."""
-        return np.zeros(self.n)
+        return 0.0, np.zeros(self.n)
 
     def take(self, examples: IntArray) -> PrecomputedKernel:
         return PrecomputedKernel(self.matrix[np.ix_(examples, examples)])
@@ -349,10 +355,9 @@ class CallableKernel:
         """The same for all examples: the root of the largest entry so far."""
         return np.full(self.n, np.sqrt(self._largest))
 
-    def errors(self, amounts: FloatArray) -> FloatArray:
-        """What the rounding of entries does to the rows of ``K a`` for ``|a| = amounts``."""
-        entries = (self.X.shape[1] + 6) * UNIT * self._largest
-        return np.full(self.n, entries * float(amounts.sum()))
+    def entry_errors(self) -> tuple[float, FloatArray]:
+        """As of an inner product."""
+        return (self.X.shape[1] + 6) * UNIT, np.zeros(self.n)
 
     def take(self, examples: IntArray) -> CallableKernel:
         return CallableKernel(self.X[examples], self.function)

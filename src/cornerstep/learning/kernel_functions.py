@@ -14,7 +14,12 @@ import scipy.sparse as sp
 from scipy.linalg import LinAlgError, cholesky, eigvalsh
 
 from cornerstep.core.types import FloatArray
-from cornerstep.learning.kernel_blocks import UNIT, InnerProductKernel, kernel_matrix
+from cornerstep.learning.kernel_blocks import (
+    UNIT,
+    InnerProductKernel,
+    kernel_matrix,
+    product_errors,
+)
 from cornerstep.learning.specs import Fields, Float, Number, Sizes, Word, require
 
 KERNELS = ("linear", "rbf", "poly", "sigmoid", "precomputed")
@@ -63,7 +68,7 @@ class Kernel:
             entries = (X.shape[1] + 6) * UNIT * largest
             return np.full(amounts.size, entries * float(amounts.sum()))
         kernel = InnerProductKernel(X, self.name, self.gamma, self.degree, self.coef0)
-        return kernel.errors(amounts)
+        return product_errors(kernel, amounts)
 
     def training_matrix(self, X: Any) -> tuple[FloatArray, float]:
         """The matrix of the training examples, and what was added to its diagonal.
