@@ -98,12 +98,15 @@ class TopKEntropy(SimplexLoss):
         return np.full(labels.size, self.margin + _LARGEST_LOG)
 
     def penalty(self, alpha: FloatArray, labels: IntArray) -> FloatArray:
-        """``2 sum_j beta_j ln beta_j`` of each row, the label's share included."""
-        beta = np.maximum(-alpha, 0.0)
-        at = np.arange(labels.size)
-        beta[at, labels] = np.maximum(1.0 - alpha[at, labels], 0.0)
+        """``2 sum_j beta_j ln beta_j`` of each row, the label's share included.
+
+        That share is 1 less what the others have: of little, the logarithm keeps all digits.
+        """
+        beta = np.maximum(-alpha, 0.0)  # 0 for the label
         logs = np.log(beta, out=np.zeros_like(beta), where=beta > 0)
-        return 2.0 * (beta * logs).sum(axis=1)
+        less = np.clip(alpha[np.arange(labels.size), labels], 0.0, 1.0)
+        own = np.log1p(-less, out=np.zeros_like(less), where=less < 1)
+        return 2.0 * ((beta * logs).sum(axis=1) + (1.0 - less) * own)
 
     def sizes_of_margins(self, z: FloatArray, smoothing: float) -> FloatArray:
         """What envelopes of margins sum up, without signs: of what size their rounding is.

@@ -111,6 +111,18 @@ class ArrayLoss:
         values = -xp.sum(alpha * z, axis=1) - 0.5 * smoothing * xp.sum(alpha * alpha, axis=1)
         return values, alpha
 
+    def penalty(self, alpha: Any, labels: Any) -> Any:
+        """What smoothing takes mu/2 of, at each row of dual points: a square, or an entropy."""
+        xp = self.xp
+        if not self.loss.entropic:
+            return xp.sum(alpha * alpha, axis=1)
+        own = one_hot(xp, labels, self.n_classes)
+        less = xp.clip(xp.max(xp.where(own, alpha, 0.0), axis=1), None, 1.0)
+        beta = xp.clip(xp.where(own, 0.0, -alpha), 0.0, None)
+        logs = xp.log(xp.where(beta > 0, beta, 1.0))
+        rest = xp.where(less < 1, (1.0 - less) * xp.log1p(xp.where(less < 1, -less, 0.0)), 0.0)
+        return 2.0 * (xp.sum(beta * logs, axis=1) + rest)
+
     def _entropic(self, z: Any, labels: Any, smoothing: float) -> tuple[Any, Any]:
         """The same with entropy: see :mod:`cornerstep.multiclass.entropic`."""
         xp, k = self.xp, len(self.weights)

@@ -442,8 +442,9 @@ class ArrayRows:
     def ridge(self, alpha: Any) -> float:
         if not (self.problem.smoothing and alpha.shape[0]):
             return 0.0
-        squares = self.xp.sum(alpha * alpha, axis=1)
-        return self.problem.smoothing * float(self.xp.sum(self.problem.scales * squares))
+        problem = self.problem
+        each = problem.losses.penalty(alpha, problem.labels)
+        return problem.smoothing * float(self.xp.sum(problem.scales * each))
 
     def inner(self, states: Sequence[DualState], other: DualState) -> FloatArray:
         problem = self.problem
