@@ -88,8 +88,13 @@ def test_ctrl_c_ends_a_linear_program_and_leaves_it_whole(k: int) -> None:
 def test_an_intersection_answers_what_it_has() -> None:
     domain, curved = Intersection([Ball(12, 0.5), Simplex(12)]), RNG.standard_normal((4, 12))
     exact = [float(g @ domain.lmo(g)) for g in curved]
-    asked = []
-    with asking(lambda: bool(asked.append(1)) or True, never):
+    asked: list[int] = []
+
+    def over() -> bool:
+        asked.append(1)
+        return True
+
+    with asking(over, never):
         for g, least in zip(curved, exact, strict=True):
             domain.forget()
             vertex = domain.lmo(g)

@@ -34,9 +34,7 @@ _BLOCKED = 1 - 1e-9
 # gap has fallen by this factor: increments drift, and a run that nears rounding has to know.
 _RENEW = 1e-6
 
-_GRACE = (
-    0.5  # seconds that a certificate may take after Ctrl-C: else what was proven before is told
-)
+_GRACE = 0.5  # seconds that a certificate may take after Ctrl-C: else one proven before is told
 
 
 class Proposal(NamedTuple):
