@@ -46,7 +46,7 @@ def _multiclass(rng: Any, judge: Judge) -> None:
     task = multiclass_family.task_of(given, X, y, share, m)
     context, found = list(judge.context), []
     for _ in range(2):
-        how = multiclass_family.training(rng, False)
+        how = multiclass_family.training(rng, given)
         judge.context = [*context, str(how)]
         model = multiclass_family.fit(judge, MulticlassSVC(**given, **how), array, y, share)
         found.append(check(task, model, how["tol"], judge))

@@ -222,6 +222,28 @@ def _scored(model: Any, X: Any, given: dict[str, Any], judge: Judge) -> None:
     judge.that((off <= 1e-9 * size + 1e-300).all(), f"scores are off by {float(off.max()):.3g}")
 
 
+def _voted(model: Any, X: Any, judge: Judge) -> None:
+    """Scores of pairs give votes, votes the scores of classes, and these the answers.
+
+    A score of 0 votes for one class in answers and for the other in scores, as those of ``SVC``.
+    """
+    pairs_ = judge.call(model.set_params(decision_function_shape="ovo").decision_function, X)
+    X, pairs_ = X[pairs_.all(axis=1)], pairs_[pairs_.all(axis=1)]
+    if not len(X):
+        return
+    each = judge.call(model.set_params(decision_function_shape="ovr").decision_function, X)
+    m, votes = len(model.classes_), np.zeros((len(X), len(model.classes_)))
+    for score, (i, j) in zip(pairs_.T, itertools.combinations(range(m), 2), strict=True):
+        votes[:, i] += score > 0
+        votes[:, j] += score <= 0
+    judge.that((np.abs(each - votes) < 0.5).all(), "scores of classes are votes and less than one")
+    said = judge.call(model.predict, X)
+    judge.that((said == model.classes_[votes.argmax(axis=1)]).all(), "the most votes are predicted")
+    model.set_params(break_ties=True)
+    said = judge.call(model.predict, X)
+    judge.that((said == model.classes_[each.argmax(axis=1)]).all(), "ties are broken by scores")
+
+
 def attack(rng: Any, judge: Judge) -> None:
     """One problem by two methods; sometimes repeated, or from a warm start."""
     X, y, share, given = draw(rng)
@@ -247,6 +269,8 @@ def attack(rng: Any, judge: Judge) -> None:
     judge.context = context
     if len(problems) == 1 and given["kernel"] in ("rbf", "poly"):
         _scored(model, X, given, judge)
+    if len(problems) > 1 and given["kernel"] != "precomputed":
+        _voted(model, X, judge)
     for machine in zip(*runs, strict=True):
         best, bound = min(pair[0] for pair in machine), max(pair[1] for pair in machine)
         judge.at_most(bound, best, "objective_ - gap_ <= every value", 4 * EPS * abs(best))

@@ -73,7 +73,8 @@ class ManyResults:
     @property
     def lower_bound(self) -> FloatArray:
         """Of the minimum of each problem."""
-        return self.value - self.gap
+        nothing = np.full(len(self), -np.inf)
+        return np.subtract(self.value, self.gap, out=nothing, where=np.isfinite(self.gap))
 
     def to_pandas(self) -> pd.DataFrame:
         """A row per problem: value, lower bound, gap and status."""
@@ -90,6 +91,7 @@ class ManyResults:
         return f"{len(self)} problems in {self.seconds:.3g} s: {words}; largest gap {worst:.3g}"
 
 
+@np.errstate(all="ignore")  # what is not finite proves nothing, or is refused by the loop
 def minimize_many(
     objective: LeastSquares,
     domain: Any,
@@ -185,6 +187,7 @@ class _ManyProblems:
     def _is_over(self) -> bool:
         return self.stopping.is_over(self._began) or self.interrupted()
 
+    @np.errstate(all="ignore")  # in this thread
     def solve(self, part: slice) -> None:
         """Solve and certify some of the problems."""
         if self._vertices is not None:
