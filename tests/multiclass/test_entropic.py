@@ -71,7 +71,7 @@ def test_array_code_is_the_same(k: int) -> None:
     loss = TopKEntropy(k, 0.5)
     here = ArrayLoss(loss, xp, xp.asarray(scores), 7)  # type: ignore[arg-type]
     y = xp.asarray(labels)
-    deltas = 0.5 * here.deltas(slice(0, 40), y, xp.float64)
+    deltas = here.deltas(slice(0, 40), y, xp.float64)
     values, alpha = here.envelopes(xp.asarray(scores), y, deltas, 0.7)
     np.testing.assert_allclose(np.asarray(values), loss.envelope(scores, labels, 0.7), rtol=1e-12)
     np.testing.assert_allclose(

@@ -39,6 +39,7 @@ class SimplexLoss:
 
     costs: FloatArray | None = None
     per_example: bool = False
+    margin: float = 1.0  # what other classes' scores get where there are no costs
     entropic: bool = False  # whether smoothing is by entropy: no solver of vertices takes it
     has_curvature: bool = False  # whether smoothed it has a second derivative, for 'newton'
 

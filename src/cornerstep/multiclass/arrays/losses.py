@@ -62,7 +62,7 @@ class ArrayLoss:
         xp = self.xp
         own = one_hot(xp, labels, self.n_classes)
         if self.costs is None:
-            return xp.astype(~own, dtype)
+            return self.loss.margin * xp.astype(~own, dtype)
         rows = (
             self.costs[block, :] if self.loss.per_example else xp.take(self.costs, labels, axis=0)
         )
@@ -129,13 +129,15 @@ class ArrayLoss:
         own = one_hot(xp, labels, self.n_classes)
         others = xp.where(own, -math.inf, z / smoothing)
         largest = xp.sort(others, axis=1, descending=True)
+        place = largest[:, k - 1 : k]  # ties with it are counted, whatever their size
+        largest = largest - place
         tail = _log_sum(xp, largest[:, k - 1 :])
         scale = -math.log(k) - tail  # with k - 1 of them at the cap, which always fits
         for c in range(k - 2, -1, -1):
             tail = xp.logaddexp(tail, largest[:, c])
             wider = math.log((k - c) / k) - tail
             scale = xp.where(wider + largest[:, c] <= -math.log(k), wider, scale)
-        logs = xp.clip(others + scale[:, None], None, -math.log(k) if k > 1 else 0.0)
+        logs = xp.clip(others - place + scale[:, None], None, -math.log(k) if k > 1 else 0.0)
         u = xp.exp(logs)
         finite = u > 0
         total = xp.sum(u * (xp.where(finite, others, 0.0) - xp.where(finite, logs, 0.0)), axis=1)
