@@ -52,7 +52,8 @@ def _multiclass(rng: Any, judge: Judge) -> None:
         found.append(check(task, model, how["tol"], judge))
     judge.context = context
     multiclass_family.bounded(found, judge)
-    judge.that(len(judge.call(model.predict, array)) == y.size, "a prediction for every row")
+    answers = judge.call(model.predict, array)
+    judge.that(answers.shape == y.shape, "a prediction for every row")
 
 
 def attack(rng: Any, judge: Judge) -> None:
