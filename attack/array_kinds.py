@@ -12,13 +12,17 @@ from attack.draws import one_of
 from attack.judge import Judge
 
 IN_MEMORY = ("fortran", "read-only", "float32", "csr", "csr float32", "list", "pandas", "strided")
-ELSEWHERE = ("torch", "torch float32", "mapped", "mapped float32", "opened", "opened csr")
+ELSEWHERE = (
+    "torch", "torch float32", "standard", "standard", "mapped", "mapped float32", "opened",
+    "opened csr",
+)  # fmt: skip
+_NEEDS = {"torch": "torch", "standard": "array_api_strict"}  # the second takes the code of a GPU
 
 
 def as_kind(rng: Any, X: Any, judge: Judge, kinds: tuple[str, ...]) -> tuple[str, Any, Any]:
     """A kind, the numbers as such an array, and the same in float64 exactly."""
     kind = one_of(rng, *kinds)
-    if kind.startswith("torch") and find_spec("torch") is None:
+    if find_spec(_NEEDS.get(kind.split()[0], "numpy")) is None:
         kind = "read-only"
     if kind.endswith("float32"):
         small = X.astype(np.float32)
@@ -56,6 +60,12 @@ def _torch(X: Any, judge: Judge) -> Any:
     return torch.from_numpy(X.copy())
 
 
+def _standard(X: Any, judge: Judge) -> Any:
+    import array_api_strict
+
+    return array_api_strict.asarray(X.copy())
+
+
 def _mapped(X: Any, judge: Judge) -> Any:
     path = judge.folder() / "mapped.npy"
     np.save(path, X)
@@ -80,5 +90,6 @@ _OTHERS = {
     "list": lambda X, judge: X.tolist(),
     "pandas": _pandas,
     "torch": _torch,
+    "standard": _standard,
     "mapped": _mapped,
 }

@@ -46,13 +46,14 @@ def _multiclass(rng: Any, judge: Judge) -> None:
     task = multiclass_family.task_of(given, X, y, share, m)
     context, found = list(judge.context), []
     for _ in range(2):
-        how = multiclass_family.training(rng, False)
+        how = multiclass_family.training(rng, given)
         judge.context = [*context, str(how)]
         model = multiclass_family.fit(judge, MulticlassSVC(**given, **how), array, y, share)
         found.append(check(task, model, how["tol"], judge))
     judge.context = context
     multiclass_family.bounded(found, judge)
-    judge.that(len(judge.call(model.predict, array)) == y.size, "a prediction for every row")
+    answers = judge.call(model.predict, array)
+    judge.that(answers.shape == y.shape, "a prediction for every row")
 
 
 def attack(rng: Any, judge: Judge) -> None:

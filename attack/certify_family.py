@@ -32,7 +32,7 @@ from cornerstep import (
 
 def _multiclass(rng: Any, judge: Judge) -> tuple[Any, tuple[Any, ...]]:
     X, y, share, _, given = multiclass_family.draw(rng)
-    how = multiclass_family.training(rng, "kernel" in given)
+    how = multiclass_family.training(rng, given)
     judge.says({k: v for k, v in {**given, **how}.items() if k not in ("costs", "rho")}, X.shape)
     return judge.call(MulticlassSVC(**given, **how).fit, X, y, share), (X, y, share)
 

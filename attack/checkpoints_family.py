@@ -70,7 +70,7 @@ def _is_other(one: tuple[Any, ...], other: tuple[Any, ...], kernel: bool) -> boo
 def attack(rng: Any, judge: Judge) -> None:
     """A fit that is cut short, then one that goes on, in one of four ways."""
     X, y, share, m, given = multiclass_family.draw(rng)
-    how = multiclass_family.training(rng, "kernel" in given)
+    how = multiclass_family.training(rng, given)
     how.update(time_limit=None, max_iter=int(one_of(rng, 1, 3, 8)))
     shown = {k: v for k, v in {**given, **how}.items() if k not in ("costs", "rho")}
     judge.says(shown, X.shape, m)

@@ -44,7 +44,7 @@ def attack(rng: Any, judge: Judge) -> None:
 
     _client()
     X, y, share, m, given = multiclass_family.draw(rng, kernels=False)
-    how = multiclass_family.training(rng, False)
+    how = multiclass_family.training(rng, given)
     how["max_iter"] = min(how["max_iter"], 30)
     chunks = _chunks(rng, y.size)
     if chance(rng, 0.3) and np.isfinite(X.astype(np.float32)).all():

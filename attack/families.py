@@ -7,8 +7,8 @@ from importlib import import_module
 from typing import Any
 
 NAMES = (
-    "minimize", "saddle", "multiclass", "arrays", "kernel", "hulls", "structured", "boosting",
-    "choice", "certify", "files", "checkpoints", "state", "dask",
+    "minimize", "many", "saddle", "multiclass", "arrays", "kernel", "hulls", "structured",
+    "taggers", "boosting", "choice", "certify", "files", "checkpoints", "state", "dask",
 )  # fmt: skip
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from attack.draws import one_of
 from attack.judge import Judge, RefusedError
-from attack.models import fitted
+from attack.models import fitted, further
 from cornerstep import load, save
 
 
@@ -118,7 +118,7 @@ def _edit(rng: Any, data: bytes) -> bytes:
 
 def attack(rng: Any, judge: Judge) -> None:
     """A round trip, then several bad copies of the file."""
-    model, X = fitted(rng, judge)
+    model, X = one_of(rng, fitted, further)(rng, judge)
     judge.says(model)
     path: Path = judge.folder() / "model.cornerstep"
     judge.call(save, model, path)

@@ -222,6 +222,27 @@ def _scored(model: Any, X: Any, given: dict[str, Any], judge: Judge) -> None:
     judge.that((off <= 1e-9 * size + 1e-300).all(), f"scores are off by {float(off.max()):.3g}")
 
 
+def _voted(model: Any, X: Any, judge: Judge) -> None:
+    """Scores of pairs give votes, votes the scores of classes, and these the answers.
+
+    A score of 0 votes for one class in answers and for the other in scores, as those of ``SVC``;
+    which scores are 0 is rounding.
+    """
+    pairs_ = judge.call(model.set_params(decision_function_shape="ovo").decision_function, X)
+    sure = (np.abs(pairs_) > 1e-9 * np.abs(pairs_).max()).all(axis=1)
+    each = judge.call(model.set_params(decision_function_shape="ovr").decision_function, X)
+    m, votes = len(model.classes_), np.zeros((len(X), len(model.classes_)))
+    for score, (i, j) in zip(pairs_.T, itertools.combinations(range(m), 2), strict=True):
+        votes[:, i] += score > 0
+        votes[:, j] += score <= 0
+    near = (np.abs(each - votes) < 0.5)[sure].all()
+    judge.that(near, "scores of classes are votes and less than one")
+    said = judge.call(model.predict, X) == model.classes_[votes.argmax(axis=1)]
+    judge.that(said[sure].all(), "the most votes are predicted")
+    said = judge.call(model.set_params(break_ties=True).predict, X)
+    judge.that((said == model.classes_[each.argmax(axis=1)]).all(), "ties are broken by scores")
+
+
 def attack(rng: Any, judge: Judge) -> None:
     """One problem by two methods; sometimes repeated, or from a warm start."""
     X, y, share, given = draw(rng)
@@ -247,6 +268,8 @@ def attack(rng: Any, judge: Judge) -> None:
     judge.context = context
     if len(problems) == 1 and given["kernel"] in ("rbf", "poly"):
         _scored(model, X, given, judge)
+    if len(problems) > 1 and given["kernel"] != "precomputed":
+        _voted(model, X, judge)
     for machine in zip(*runs, strict=True):
         best, bound = min(pair[0] for pair in machine), max(pair[1] for pair in machine)
         judge.at_most(bound, best, "objective_ - gap_ <= every value", 4 * EPS * abs(best))

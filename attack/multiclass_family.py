@@ -88,11 +88,13 @@ def task_of(given: dict[str, Any], X: Any, y: Any, sample_weight: Any, m: int) -
     )  # fmt: skip
 
 
-def training(rng: Any, kernel: bool) -> dict[str, Any]:
-    """How to train: solver, tolerance, limits."""
-    solver = one_of(rng, *SOLVERS)
+def training(rng: Any, given: dict[str, Any]) -> dict[str, Any]:
+    """How to train: solver, tolerance, limits; not all solvers solve all problems."""
+    solver, loss = one_of(rng, *SOLVERS), given.get("loss")
+    if loss in ENTROPIC:
+        solver = one_of(rng, "auto", "envelope", "newton" if loss == "softmax" else "envelope")
     return {
-        "solver": "auto" if kernel and solver == "envelope" else solver,
+        "solver": "auto" if "kernel" in given and solver == "envelope" else solver,
         "tol": tolerance(rng),
         "max_iter": int(one_of(rng, 0, 1, 3, 30, 200, 200)),
         "random_state": int(rng.integers(100)),
@@ -144,7 +146,7 @@ def attack(rng: Any, judge: Judge) -> None:
     found, context = [], list(judge.context)
     model: Any = None
     for _ in range(2):
-        how = training(rng, "kernel" in given)
+        how = training(rng, given)
         judge.context = [*context, str(how)]
         model = fit(judge, MulticlassSVC(**given, **how), X, y, share)
         found.append(check(task, model, how["tol"], judge))
@@ -161,6 +163,21 @@ def attack(rng: Any, judge: Judge) -> None:
     bounded(found, judge)
     if task.kernel is None and chance(rng, 0.2):
         _scored(model, X, judge)
+    elif task.kernel is None and chance(rng, 0.1):
+        _sure(clone(model).set_params(probability=True), X, y, share, judge)
+
+
+def _sure(model: Any, X: Any, y: Any, share: Any, judge: Judge) -> None:
+    """Probabilities sum to 1, and the likeliest class is that of the largest score."""
+    judge.call(model.fit, X, y, share)
+    found, scores = (judge.call(ask, X) for ask in (model.predict_proba, model.decision_function))
+    judge.that(np.isfinite(found).all() and (found >= 0).all(), "probabilities are finite")
+    judge.at_most(np.abs(found.sum(axis=1) - 1).max(), 1e-12, "probabilities sum to 1")
+    scores = np.stack([0 * scores, scores], axis=1) if scores.ndim == 1 else scores
+    at = np.arange(len(scores))
+    below = scores.max(axis=1) - scores[at, found.argmax(axis=1)]
+    judge.at_most((below / (np.abs(scores).max(axis=1) + 1e-300)).max(), 1e-12,
+                  "the likeliest class has the largest score")  # fmt: skip
 
 
 def _scored(model: Any, X: Any, judge: Judge) -> None:

@@ -148,9 +148,12 @@ class Task:
         smooth = LONG(self.mu) / 2 * (A**2 / self.scales[:, None]).sum() if self.mu else LONG(0)
         if self.entropic:
             beta = -A / self.scales[:, None]
-            beta[self.at, self.y] += 1
+            less = -beta[self.at, self.y]  # of the label's share, which is near 1
             logs = np.log(np.where(beta > 0, beta, 1))
-            smooth = LONG(self.mu) * (self.scales[:, None] * beta * logs).sum()
+            own = np.where(less < 1, (1 - less) * np.log1p(np.where(less < 1, -less, 0)), 0)
+            beta[self.at, self.y] = 0
+            each = (beta * logs).sum(axis=1) + own
+            smooth = LONG(self.mu) * (self.scales * each).sum()
         low, high = self.phi(scores)
         return (
             linear - square / 2 - smooth,

@@ -37,8 +37,8 @@ def _features(n, d, m, seed=0):
 
 
 @pytest.mark.filterwarnings("ignore:MulticlassSVC stopped")
-@pytest.mark.parametrize("n_classes", [100, 397])
-@pytest.mark.parametrize("C", [1.0, 100.0])
+@pytest.mark.parametrize("n_classes", [100, 397, 1000])
+@pytest.mark.parametrize("C", [1.0, 10.0, 100.0])
 @pytest.mark.parametrize("loss", LOSSES)
 def test_fits_end(loss, C, n_classes):
     X, y = _features(20_000, 128, n_classes)

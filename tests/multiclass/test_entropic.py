@@ -71,7 +71,7 @@ def test_array_code_is_the_same(k: int) -> None:
     loss = TopKEntropy(k, 0.5)
     here = ArrayLoss(loss, xp, xp.asarray(scores), 7)  # type: ignore[arg-type]
     y = xp.asarray(labels)
-    deltas = 0.5 * here.deltas(slice(0, 40), y, xp.float64)
+    deltas = here.deltas(slice(0, 40), y, xp.float64)
     values, alpha = here.envelopes(xp.asarray(scores), y, deltas, 0.7)
     np.testing.assert_allclose(np.asarray(values), loss.envelope(scores, labels, 0.7), rtol=1e-12)
     np.testing.assert_allclose(
@@ -194,3 +194,30 @@ def test_a_head_for_a_network(classes: int) -> None:
     np.testing.assert_allclose(shares, model.predict_proba(X), rtol=0, atol=1e-5)
     with pytest.raises(TypeError, match="to_torch needs kernel='linear'"):
         MulticlassSVC(kernel="rbf").fit(X, y).to_torch()
+
+
+@pytest.mark.parametrize("share", [1e-3, 1e-9, 1e-17, 1e-200])
+def test_penalties_of_labels_that_have_nearly_all_keep_their_digits(share: float) -> None:
+    """``(1 - p) ln(1 - p) = -p`` to first order; 1 - p has lost the digits of p."""
+    alpha, labels = np.array([[-share, share, 0.0]]), np.array([1])
+    expected = 2.0 * (share * np.log(share) + (1.0 - share) * np.log1p(-share))
+    assert Softmax().penalty(alpha, labels) == pytest.approx([expected], rel=1e-14)
+    assert _by_arrays(Softmax(), alpha, labels) == pytest.approx([expected], rel=1e-14)
+
+
+@pytest.mark.parametrize("loss", [Softmax(), TopKEntropy(2)])
+def test_penalties_are_what_the_envelope_takes_off(loss: Any) -> None:
+    rng = np.random.default_rng(0)
+    scores, labels, mu = rng.standard_normal((20, 4)), rng.integers(0, 4, 20), 0.7
+    values, alpha = loss.smoothed(scores, labels, mu)
+    margins = scores - scores[np.arange(20), labels][:, None]
+    expected = 2.0 * (-(alpha * margins).sum(axis=1) - values) / mu
+    assert loss.penalty(alpha, labels) == pytest.approx(expected, rel=1e-9)
+    assert _by_arrays(loss, alpha, labels) == pytest.approx(expected, rel=1e-9)
+
+
+def _by_arrays(loss: Any, alpha: Any, labels: Any) -> Any:
+    """Penalties by operations on whole arrays."""
+    xp = pytest.importorskip("array_api_strict")
+    there = ArrayLoss(loss, xp, xp.asarray(alpha), alpha.shape[1])
+    return np.asarray(there.penalty(xp.asarray(alpha), xp.asarray(labels)))

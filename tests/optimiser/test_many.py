@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -100,3 +101,15 @@ def test_refusals() -> None:
     with pytest.raises(ValueError, match="rtol must be"):
         minimize_many(objective, Simplex(N), B.T, rtol=-1)
     assert len(minimize_many(objective, Simplex(N), np.empty((0, M)))) == 0
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_numbers_beyond_float64_claim_nothing_and_warn_of_nothing(n_jobs):
+    objective = LeastSquares(np.full((1, 2), 1e300), np.zeros(1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        results = minimize_many(
+            objective, L1Ball(2, 1e300), np.zeros((3, 1)), time_limit=0.0, n_jobs=n_jobs
+        )
+    assert (results.gap == np.inf).all()
+    assert (results.lower_bound == -np.inf).all()

@@ -42,7 +42,6 @@ def recompute(
         raise ValueError(
             f"the model was trained on {clf.n_features_in_} features, the data has {X.shape[1]}"
         )
-    clf.check_parameters()
     _check_copies(clf, labels.size, problems)
     _check_class(clf, problems)
     X = np.ascontiguousarray(X, dtype=np.float64)

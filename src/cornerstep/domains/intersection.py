@@ -9,7 +9,8 @@ solved; its dual prices l_k ask each set for one more, and prove
 for every common x, by one call of each oracle, whatever the prices [2]_.  So the oracles take turns
 until this bound meets the mixture, which of polytopes it does after finitely many of their
 vertices; they are asked near the prices of the best bound, for those of the program swing [3]_.
-Curved sets are approached only; by how far the bound was missed, ``lmo_error`` says.
+Curved sets are approached only, and where a run is to end the bound so far is taken; by how far it
+was missed, ``lmo_error`` says.
 
 References
 ----------
@@ -29,6 +30,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from cornerstep.core.clock import is_over
 from cornerstep.core.rounding import gamma
 from cornerstep.core.types import FloatArray
 from cornerstep.core.vectors import dense
@@ -160,13 +162,18 @@ class Intersection:
             self._find_common_point()
         best, values, share = -np.inf, np.zeros(0), _CAUTION
         held = np.zeros((len(self.domains) - 1, self.size))
+        if self._prices is not None and is_over():  # those of the last answer prove something
+            held = self._prices[1] / unit / size
+            best, found = self._priced(cost, held)
+            for k, vertex in enumerate(found):
+                self._add(k, vertex)
         for _ in range(_ROUNDS):
             new = [cost @ v if k == 0 else 0.0 for k, v in self._known[values.size :]]
             values = np.concatenate([values, new])
             weights, duals = self._program.solve(np.concatenate([np.zeros(self._slacks), values]))
             own = weights[self._slacks :]
             gap = float(own @ values) - best
-            if gap <= _EXACT * float(np.abs(values).max()):
+            if gap <= _EXACT * float(np.abs(values).max()) or (best > -np.inf and is_over()):
                 break
             prices = self._prices_of(duals)
             if best > -np.inf:

@@ -19,11 +19,16 @@ References
 
 from __future__ import annotations
 
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from cornerstep.core.clock import OutOfTimeError, must_end
 from cornerstep.core.rounding import sum_error
 from cornerstep.core.types import FloatArray
 
@@ -39,8 +44,48 @@ class UnboundedError(ValueError):
     """The program has feasible points of unbounded value."""
 
 
+class _Watch:
+    """HiGHS asks it, every few pivots, whether to go on.
+
+    Ctrl-C is handled meanwhile, by whoever does; what that raises is kept until HiGHS has returned,
+    since no exception may pass through it.
+    """
+
+    def __init__(self) -> None:
+        self.raised: BaseException | None = None
+
+    def __call__(self, kind: Any, message: Any, out: Any, answer: Any, data: Any) -> None:
+        answer.user_interrupt = self.raised is not None or must_end()
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Raise at the end what handlers of Ctrl-C raise within."""
+        previous = signal.getsignal(signal.SIGINT)
+        here = threading.current_thread() is threading.main_thread()
+        if not (here and callable(previous)):
+            yield
+            return
+
+        def handler(number: int, frame: Any) -> None:
+            try:
+                previous(number, frame)
+            except BaseException as error:
+                self.raised = error
+
+        signal.signal(signal.SIGINT, handler)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, previous)
+            raised, self.raised = self.raised, None
+        if raised is not None:
+            raise raised
+
+
 class LinearProgram:
     """A program whose costs and bounds may change between solves; the basis is kept.
+
+    A solve that takes long asks the clock, and ends with an :class:`OutOfTimeError`.
 
     Parameters
     ----------
@@ -83,7 +128,11 @@ class LinearProgram:
         ):
             self._highs.setOptionValue(option, value)
         self._highs.passModel(lp)
+        self._watch = _Watch()
+        self._highs.setCallback(self._watch, None)
+        self._highs.startCallback(highspy.cb.HighsCallbackType.kCallbackSimplexInterrupt)
         self._optimal = highspy.HighsModelStatus.kOptimal
+        self._interrupted = highspy.HighsModelStatus.kInterrupt
         self._infeasible = highspy.HighsModelStatus.kInfeasible
         self._columns = np.arange(columns.shape[1], dtype=np.int32)
         self._rows = np.arange(columns.shape[0], dtype=np.int32)
@@ -101,21 +150,32 @@ class LinearProgram:
         """HiGHS's solution for ``cost`` scaled to size 1."""
         highs = self._highs
         highs.changeColsCost(self._columns.size, self._columns, cost / _size(cost))
-        highs.run()
-        status = highs.getModelStatus()
+        status = self._run()
         for strategy in (_DUAL, _PRIMAL):
             if status == self._optimal:
                 break
             highs.clearSolver()  # a stale basis may be the reason: once more from scratch
             highs.setOptionValue("simplex_strategy", strategy)
-            highs.run()
-            status = highs.getModelStatus()
-            highs.setOptionValue("simplex_strategy", _DUAL)
+            try:
+                status = self._run()
+            finally:
+                highs.setOptionValue("simplex_strategy", _DUAL)
         if status == self._infeasible:
             raise InfeasibleError("no point satisfies all constraints")
         if status != self._optimal:
             raise UnboundedError(f"the linear program has no optimum: {status.name[1:]}")
         return highs.getSolution()
+
+    def _run(self) -> Any:
+        """HiGHS's status after a run, which may be cut short."""
+        if must_end():  # a run of no pivots would not ask
+            raise OutOfTimeError
+        with self._watch.kept():
+            self._highs.run()
+        status = self._highs.getModelStatus()
+        if status == self._interrupted:
+            raise OutOfTimeError
+        return status
 
     def bound(self, cost: FloatArray, lower: FloatArray, upper: FloatArray) -> float:
         """A number proven to be at most ``c'x`` for every feasible x with ``lower <= x <= upper``.

@@ -125,7 +125,10 @@ def recompute_regression(
         raise ValueError(f"X and y must be as many, got {X.shape[0]} and {y.size}")
     weights = single_weights(X, sample_weight)
     kernel = kernel_of(model, X, problems)
-    if not _is_whole(model, X, weights, problems):
+    shape = np.shape(model.intercept_)
+    if shape != (1,):
+        problems.append(f"intercept_ must be one number, got shape {shape}")
+    if not _is_whole(model, X, weights, problems) or shape != (1,):
         return Recomputed(np.full(1, np.nan), np.full(1, np.nan), np.zeros(1), HOW)
     shift = float(model.kernel_shift_)
     check_shift(kernel, X, shift, problems)

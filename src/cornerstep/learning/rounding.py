@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 from cornerstep.optimiser.loop import Look
 
+_SAME = 1.0 + 2.0**-48  # sums of a value and its rounding may be off by this themselves
+
 
 class Rounding(NamedTuple):
     """By how much a value and a bound may be off."""
@@ -21,7 +23,9 @@ def certified(value: float, bound: float, rounding: Rounding, extra: tuple[Any, 
     Losses are no less than 0, and so is the optimum.
     """
     most, least = value + rounding.value, bound - rounding.bound
-    least = min(least, most) if least > 0.0 else 0.0  # also where it is not a number
+    if not 0.0 < least < math.inf or (rounding.value and least > most * _SAME):
+        least = 0.0  # not a number, or one that the value denies: it proves nothing
+    least = min(least, most)
     gap = math.nextafter(most - least, math.inf) if least else most
     off = min(rounding.value + rounding.bound, gap)
     return Look(most, gap, extra=extra, rounding=off, bound=least)

@@ -97,6 +97,7 @@ def certify(estimator: Any, X: Any, y: Any = None, sample_weight: Any = None) ->
     claimed = certificate(estimator)
     X, y, sample_weight = numpy_of(X, y, sample_weight)
     estimator = made_of_numpy(estimator)
+    estimator.check_parameters()
     problems: list[str] = []
     check_claims(estimator, claimed, problems)
     found = estimator.recompute(X, y, sample_weight, claimed, problems)
@@ -138,7 +139,8 @@ def examples_of(
     known = np.isin(y, estimator.classes_)
     if not known.all():
         raise ValueError(f"y has the label {y[~known][0]}, which the model does not know")
-    labels = np.searchsorted(estimator.classes_, y)
+    order = np.argsort(estimator.classes_, kind="stable")  # they may not be in theirs
+    labels = order[np.searchsorted(estimator.classes_, y, sorter=order)]
     if X.shape[0] != labels.size:
         raise ValueError(f"X and y must be as many, got {X.shape[0]} and {labels.size}")
     weights = example_weights(

@@ -98,12 +98,15 @@ class TopKEntropy(SimplexLoss):
         return np.full(labels.size, self.margin + _LARGEST_LOG)
 
     def penalty(self, alpha: FloatArray, labels: IntArray) -> FloatArray:
-        """``2 sum_j beta_j ln beta_j`` of each row, the label's share included."""
-        beta = np.maximum(-alpha, 0.0)
-        at = np.arange(labels.size)
-        beta[at, labels] = np.maximum(1.0 - alpha[at, labels], 0.0)
+        """``2 sum_j beta_j ln beta_j`` of each row, the label's share included.
+
+        That share is 1 less what the others have: of little, the logarithm keeps all digits.
+        """
+        beta = np.maximum(-alpha, 0.0)  # 0 for the label
         logs = np.log(beta, out=np.zeros_like(beta), where=beta > 0)
-        return 2.0 * (beta * logs).sum(axis=1)
+        less = np.clip(alpha[np.arange(labels.size), labels], 0.0, 1.0)
+        own = np.log1p(-less, out=np.zeros_like(less), where=less < 1)
+        return 2.0 * ((beta * logs).sum(axis=1) + (1.0 - less) * own)
 
     def sizes_of_margins(self, z: FloatArray, smoothing: float) -> FloatArray:
         """What envelopes of margins sum up, without signs: of what size their rounding is.
@@ -138,12 +141,14 @@ class TopKEntropy(SimplexLoss):
         k = self.k
         largest = -np.partition(-others, k - 1, axis=1)[:, :k]
         largest = -np.sort(-largest, axis=1)
-        # sums of all but the c largest, for c = 0, ..., k - 1: of the rest first, then back
+        # sums of all but the c largest, for c = 0, ..., k - 1: of the rest first, then back; from
+        # the k-th largest on, so that ties are counted whatever their size
         place = largest[:, -1:]
         below = np.exp(np.where(others < place, others, -np.inf) - place).sum(axis=1)
         ties = (others == place).sum(axis=1) - (largest == place).sum(axis=1)
+        largest = largest - place
         tails = np.empty_like(largest)
-        tails[:, -1] = place[:, 0] + np.log1p(below + ties)
+        tails[:, -1] = np.log1p(below + ties)
         for c in range(k - 2, -1, -1):
             tails[:, c] = np.logaddexp(tails[:, c + 1], largest[:, c])
         scales = np.log((k - np.arange(k)) / k) - tails
@@ -151,7 +156,7 @@ class TopKEntropy(SimplexLoss):
         fits[:, -1] = True
         capped = fits.argmax(axis=1)
         at = np.arange(len(others))
-        logs = np.minimum(others + scales[at, capped][:, None], -np.log(k))
+        logs = np.minimum(others - place + scales[at, capped][:, None], -np.log(k))
         u = np.exp(logs)
         finite = np.where(np.isneginf(logs), 0.0, logs)
         total = (u * (np.where(u > 0, others, 0.0) - finite)).sum(axis=1)

@@ -39,6 +39,7 @@ class SimplexLoss:
 
     costs: FloatArray | None = None
     per_example: bool = False
+    margin: float = 1.0  # what other classes' scores get where there are no costs
     entropic: bool = False  # whether smoothing is by entropy: no solver of vertices takes it
     has_curvature: bool = False  # whether smoothed it has a second derivative, for 'newton'
 
@@ -99,7 +100,8 @@ class SimplexLoss:
 
     def penalty(self, alpha: FloatArray, labels: IntArray) -> FloatArray:
         """What smoothing takes mu/2 of, at each row of dual points: ``|alpha|²``."""
-        return (alpha * alpha).sum(axis=1)
+        squares: FloatArray = np.einsum("ij,ij->i", alpha, alpha)
+        return squares
 
     def mass(self, n_classes: int) -> float:
         """The most that a beta of B gives to the classes other than its label, over all labels."""

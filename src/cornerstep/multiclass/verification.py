@@ -6,6 +6,7 @@ and dual points is held.
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -60,6 +61,9 @@ def recompute(
         nothing = np.full(1, np.nan)
         return Recomputed(nothing, nothing, np.zeros(1), "nothing: the model is not whole")
     mu = smoothing_of(clf, clf.classes_.shape[0])
+    warmth = getattr(clf, "temperature_", 1.0)  # calibrated, not proven: but it keeps the order
+    if not (isinstance(warmth, float) and 0.0 < warmth < math.inf):
+        problems.append(f"temperature_ must be a positive number, got {warmth!r}")
     if clf.smoothing_ != mu:
         problems.append(f"smoothing_ is {clf.smoothing_!r}, but smoothing makes it {mu!r}")
     losses, terms, linear, outside = 0.0, 0.0, 0.0, 0

@@ -234,7 +234,6 @@ class Factors(SteppingState):
     ) -> None:
         super().__init__(objective, method, step, position)
         self.gaps = np.full(method.n_blocks, np.inf)
-        self.interrupted: Callable[[], bool] = lambda: False
 
     def look(self) -> Look:
         if not self._is_finite():
@@ -266,4 +265,4 @@ class Factors(SteppingState):
         self._go_to(point)
         if not self._is_finite():  # f no longer answers at this point as it did
             return Look(self.position.value, math.inf, extra=self._extra())
-        return self._prove(self._vertex())
+        return self._certificate(self._vertex)[0]

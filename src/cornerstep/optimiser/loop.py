@@ -12,12 +12,12 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, NamedTuple, Protocol
 
-from cornerstep.core.clock import work_seconds
+from cornerstep.core.clock import OutOfTimeError, asking, never, who_is_asked, work_seconds
 from cornerstep.optimiser.progress import Progress
 from cornerstep.optimiser.result import Status, Trace
 
@@ -173,18 +173,27 @@ def run(
     iteration, certified = 0, False
     status: Status | None = None
 
+    around = who_is_asked()  # a run may be a part of other work
+
     def is_over() -> bool:
-        limited = stopping.time_limit is not None
-        return limited and stopping.is_over(start - getattr(solver, "closing", 0.0))
+        return stopping.is_over(start - getattr(solver, "closing", 0.0)) or around()
 
     with (
         nullcontext(interrupted) if interrupted else deferred_interrupt() as pressed,
         Progress(verbose, title, stopping.target) as shown,
+        ExitStack() as asked,
+        ExitStack() as looking,
     ):
-        if hasattr(solver, "expired"):
-            solver.expired = lambda: pressed() or is_over()
         if hasattr(solver, "interrupted"):
             solver.interrupted = pressed
+
+        def expired() -> bool:
+            return pressed() or is_over()
+
+        if hasattr(solver, "expired"):
+            solver.expired = expired
+        asked.enter_context(asking(expired, never))
+        looking.enter_context(asking(never, expired))
         try:
             while status is None:
                 look = solver.look()
@@ -228,10 +237,13 @@ def run(
                         status = Status.NON_FINITE
                     else:
                         iteration += 1
+        except OutOfTimeError:
+            status = Status.INTERRUPTED if pressed() else Status.TIME_LIMIT
         except KeyboardInterrupt:
             status = Status.INTERRUPTED
             if hasattr(solver, "interrupted"):
                 solver.interrupted = lambda: True
+        looking.close()  # the certificate may take as long as it must, if it must
         if not certified:
             look = solver.certify(best[1])
             if status is Status.NO_PROGRESS and look.rounding > stopping.target(look.value):

@@ -12,19 +12,20 @@ the nearest problem that is solved it took 1.3 to 1.9 times as long (200 of 40 x
 from __future__ import annotations
 
 import math
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from cornerstep.core.clock import work_seconds
+from cornerstep.core.clock import asking, never, work_seconds
 from cornerstep.core.threads import n_workers
 from cornerstep.core.types import FloatArray
 from cornerstep.core.vectors import SparseVector, dense
 from cornerstep.domains.base import has_oracle, vertex_of
-from cornerstep.optimiser.loop import Stopping, claimed
+from cornerstep.optimiser.loop import Stopping, claimed, deferred_interrupt
 from cornerstep.optimiser.minimize import minimize
 from cornerstep.optimiser.objectives import LeastSquares
 from cornerstep.optimiser.result import Status
@@ -37,6 +38,7 @@ _MOST_VERTICES = 5000  # whose Gram matrix is formed
 _TOGETHER = 64  # problems that are certified at a time
 _EXACT = 1e-3  # of the tolerance: what the small program may miss
 _ROUNDS = 20  # steps of the small program, at most, for each vertex
+_POLL = 0.1  # seconds between looks at who has pressed Ctrl-C
 _STEPS = 1000  # of the small program between two looks at the clock
 
 
@@ -71,7 +73,8 @@ class ManyResults:
     @property
     def lower_bound(self) -> FloatArray:
         """Of the minimum of each problem."""
-        return self.value - self.gap
+        nothing = np.full(len(self), -np.inf)
+        return np.subtract(self.value, self.gap, out=nothing, where=np.isfinite(self.gap))
 
     def to_pandas(self) -> pd.DataFrame:
         """A row per problem: value, lower bound, gap and status."""
@@ -88,6 +91,7 @@ class ManyResults:
         return f"{len(self)} problems in {self.seconds:.3g} s: {words}; largest gap {worst:.3g}"
 
 
+@np.errstate(all="ignore")  # what is not finite proves nothing, or is refused by the loop
 def minimize_many(
     objective: LeastSquares,
     domain: Any,
@@ -113,7 +117,8 @@ def minimize_many(
     tol, rtol : float
         A problem is solved when ``gap <= max(tol, rtol * value)``.
     time_limit : float, optional
-        Seconds for all of them; what is not solved by then has the certificate of a vertex.
+        Seconds for all of them; what is not solved by then, or by Ctrl-C, has the certificate of a
+        vertex.
     n_jobs : int, optional
         Problems to solve at a time: None one, -1 as many as there are cores.
 
@@ -148,8 +153,14 @@ def minimize_many(
     began, workers = work_seconds(), n_workers(n_jobs)
     many = _ManyProblems(objective, domain, B, Stopping(tol, rtol, time_limit=time_limit), began)
     parts = [slice(k, k + _TOGETHER) for k in range(0, len(B), _TOGETHER)]
-    with ThreadPoolExecutor(workers) as pool:
-        list((map if workers == 1 else pool.map)(many.solve, parts))
+    with deferred_interrupt() as many.interrupted, ThreadPoolExecutor(workers) as pool:
+        if workers == 1:
+            list(map(many.solve, parts))
+        left = {pool.submit(many.solve, part) for part in parts if workers > 1}
+        while left:  # Ctrl-C is seen between waits
+            for future in (found := wait(left, _POLL)).done:
+                future.result()
+            left = found.not_done
     return ManyResults(many.x, many.value, many.gap, many.status, work_seconds() - began)
 
 
@@ -161,6 +172,7 @@ class _ManyProblems:
     ) -> None:
         self.objective, self.domain, self.B, self.stopping = objective, domain, B, stopping
         self._began = began
+        self.interrupted: Callable[[], bool] = never
         self.x = np.zeros((len(B), domain.size))
         self.value, self.gap = np.full(len(B), math.nan), np.full(len(B), math.inf)
         self.status = [Status.TIME_LIMIT] * len(B)
@@ -173,8 +185,9 @@ class _ManyProblems:
             self._gram = np.ascontiguousarray(self._images @ self._images.T)
 
     def _is_over(self) -> bool:
-        return self.stopping.is_over(self._began)
+        return self.stopping.is_over(self._began) or self.interrupted()
 
+    @np.errstate(all="ignore")  # in this thread
     def solve(self, part: slice) -> None:
         """Solve and certify some of the problems."""
         if self._vertices is not None:
@@ -185,6 +198,8 @@ class _ManyProblems:
                 self.status[i] = Status.SOLVED
             elif self._vertices is None or not self._is_over():
                 self._solve_alone(i)
+            if self.interrupted() and self.status[i] is Status.TIME_LIMIT:
+                self.status[i] = Status.INTERRUPTED
 
     def _mix(self, part: slice) -> None:
         from cornerstep.optimiser.wolfe import Factor, improve  # with the compiler
@@ -219,13 +234,12 @@ class _ManyProblems:
             self.value[i], self.gap[i] = value, gap + rounding
 
     def _solve_alone(self, i: int) -> None:
-        limit = self.stopping.time_limit
-        left = None if limit is None else max(limit - (work_seconds() - self._began), 0.0)
-        result = minimize(
-            self.objective.with_target(self.B[i]), self.domain,
-            x0=None if self._vertices is None else self.x[i],
-            tol=self.stopping.tol, rtol=self.stopping.rtol, time_limit=left,
-        )  # fmt: skip
+        with asking(self._is_over, never):
+            result = minimize(
+                self.objective.with_target(self.B[i]), self.domain,
+                x0=None if self._vertices is None else self.x[i],
+                tol=self.stopping.tol, rtol=self.stopping.rtol,
+            )  # fmt: skip
         self.x[i], self.value[i], self.gap[i] = result.x, result.value, result.gap
         self.status[i] = result.status
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import copy
 import warnings
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from cornerstep.core.clock import OutOfTimeError, asking
 from cornerstep.core.rounding import norm
 from cornerstep.core.threads import product_threads
 from cornerstep.core.types import FloatArray
@@ -143,7 +145,8 @@ def minimize(
         solver = rule.solver(objective, step_rule, objective.at(dense(start)))
         outcome = run(solver, stopping, callback=callback, verbose=verbose, title=rule.name)
         if outcome.status not in (Status.INTERRUPTED, Status.TIME_LIMIT):
-            check_ending(objective, domain, rule.walk.position)
+            with asking(rule.expired, rule.expired), suppress(OutOfTimeError):
+                check_ending(objective, domain, rule.walk.position)
     return Result(
         x=rule.walk.point,
         value=outcome.look.value,

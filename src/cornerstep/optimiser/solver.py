@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from cornerstep.core.clock import OutOfTimeError, asking, never, work_seconds
 from cornerstep.core.rounding import EPSILON, TINY, gamma
 from cornerstep.core.types import FloatArray
 from cornerstep.core.vectors import Direction, Vector, dense
@@ -31,6 +33,8 @@ _BLOCKED = 1 - 1e-9
 # Value and gradient are computed anew from the data, and their rounding with them, each time the
 # gap has fallen by this factor: increments drift, and a run that nears rounding has to know.
 _RENEW = 1e-6
+
+_GRACE = 0.5  # seconds that a certificate may take after Ctrl-C: else one proven before is told
 
 
 class Proposal(NamedTuple):
@@ -201,6 +205,8 @@ class SteppingState:
         self._inside = position.x  # the last point that was found to be in the domain
         self._rounding = 0.0  # of the last certificate
         self._promise = -math.inf, position.x  # the best bound of any look, and where it was
+        self._proven = -math.inf  # the best bound of any certificate
+        self.interrupted: Callable[[], bool] = never
         if not self._is_allowed(position.x):
             raise ValueError(
                 f"{method.domain!r} must contain the point that its oracle starts from; its own "
@@ -303,7 +309,31 @@ class SteppingState:
         if self.proves:
             errors = errors_of(self.objective, position)
             self._rounding = gap_rounding(domain, position.x, value, gradient, vertex, gap, errors)
-        return Look(value, gap + self._rounding, True, self._extra(), self._rounding)
+        gap += self._rounding
+        self._proven = max(self._proven, value - gap)
+        return Look(value, gap, True, self._extra(), self._rounding)
+
+    def _certificate(self, answer: Callable[[], Vector]) -> tuple[Look, bool]:
+        """The certificate of the current position by the oracle's answer there; whether it is.
+
+        Somebody who has pressed Ctrl-C does not wait for a long answer: then the bound is the best
+        that was proven before.
+        """
+        pressed = math.inf
+
+        def is_urgent() -> bool:
+            nonlocal pressed
+            if self.interrupted():
+                pressed = min(pressed, work_seconds())
+            return work_seconds() - pressed > _GRACE
+
+        try:
+            with asking(never, is_urgent):
+                return self._prove(answer()), True
+        except OutOfTimeError:
+            value, (error, _) = self.position.value, errors_of(self.objective, self.position)
+            gap = claimed(value + error - self._proven)
+            return Look(value, gap, True, self._extra()), False
 
     def best_bound(self, look: Look) -> float:
         """The best lower bound of the run that ended with ``look``.
@@ -316,10 +346,10 @@ class SteppingState:
             answer = self.position, self._inside, self._rounding
             self.position = self.objective.at(x)
             if self._is_finite():
-                proof = self._prove(self.method.lmo(self.position.gradient))
-                bound = max(bound, proof.value - proof.gap)
+                with asking(self.expired, self.expired), suppress(OutOfTimeError):
+                    self._prove(self.method.lmo(self.position.gradient))
             self.position, self._inside, self._rounding = answer
-        return min(bound, look.value)
+        return min(max(bound, self._proven), look.value)
 
 
 class FrankWolfeSolver(SteppingState):
@@ -369,5 +399,6 @@ class FrankWolfeSolver(SteppingState):
         self._proposal = self._proof = None  # the fresh gradient may propose another step
         if not self._is_finite():  # f no longer answers at this point as it did
             return Look(self.position.value, math.inf, extra=self._extra())
-        self._proof = self._prove(self.method.lmo(self.position.gradient))
-        return self._proof
+        look, proven = self._certificate(lambda: self.method.lmo(self.position.gradient))
+        self._proof = look if proven else None
+        return look

@@ -382,8 +382,9 @@ class SequenceTagger(CertifiedEstimator):
     def recompute(
         self, X: Any, y: Any, sample_weight: Any, claimed: Certificate, problems: list[str]
     ) -> Recomputed:
-        self.check_parameters()
         X, y = listed(X, "X"), listed(y, "y")
+        if self.tokens_ != tokens.kind_of(X):
+            raise ValueError(f"X must have tokens as {self.tokens_!r}, as those of training")
         (chains, labels, weights), fresh = training_data(self, self.tokens_, X, y, sample_weight)
         names = [v.names if v else None for v in (fresh, self.vocabulary_)]
         if names[0] != names[1]:

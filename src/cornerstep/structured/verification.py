@@ -42,7 +42,6 @@ def recompute(
     clf: Any, X: Any, y: Any, sample_weight: Any, claimed: Certificate, problems: list[str]
 ) -> Recomputed:
     """The objective of a structured SVM and a bound; what is wrong is added."""
-    clf.check_parameters()
     xs, ys = items(X), items(y)
     if not xs or len(xs) != len(ys):
         raise ValueError(f"X and y must be as many, at least one, got {len(xs)} and {len(ys)}")

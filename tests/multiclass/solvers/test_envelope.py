@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import warnings
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -164,3 +165,20 @@ def test_smoothing_ends_where_float64_does_not_see_it(kind, C):
         warnings.simplefilter("ignore", ConvergenceWarning)
         model = problem.fit(solver="envelope", C=C, tol=0.0, max_iter=2500)
     assert model.bound_ <= model.objective_
+
+
+@pytest.mark.parametrize("scale", [1e3, 1e6, 1e12])
+@pytest.mark.parametrize("smoothing", [1e-6, 1e-4, 1.0])
+def test_dual_points_of_huge_scores_prove_no_more_than_they_attain(scale, smoothing):
+    """What smoothing takes off is computed from the dual points, not from what scores cancel to."""
+    y: list[int] = [1, 2, 0, 0, 2, 3, 3]
+    given: dict[str, Any] = {"loss": "weighted-top-k", "rho": [0.08], "C": 0.5}
+    for seed in range(4):
+        rows = np.random.default_rng(seed).standard_normal((3, 3))
+        X = np.repeat(rows, [2, 2, 3], axis=0) * scale
+        model = MulticlassSVC(solver="envelope", smoothing=smoothing, max_iter=200, **given)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model.fit(X, y)
+        check = certify(model, X, y)
+        assert check.holds, check.problems

@@ -62,7 +62,7 @@ class ArrayLoss:
         xp = self.xp
         own = one_hot(xp, labels, self.n_classes)
         if self.costs is None:
-            return xp.astype(~own, dtype)
+            return self.loss.margin * xp.astype(~own, dtype)
         rows = (
             self.costs[block, :] if self.loss.per_example else xp.take(self.costs, labels, axis=0)
         )
@@ -111,19 +111,33 @@ class ArrayLoss:
         values = -xp.sum(alpha * z, axis=1) - 0.5 * smoothing * xp.sum(alpha * alpha, axis=1)
         return values, alpha
 
+    def penalty(self, alpha: Any, labels: Any) -> Any:
+        """What smoothing takes mu/2 of, at each row of dual points: a square, or an entropy."""
+        xp = self.xp
+        if not self.loss.entropic:
+            return xp.sum(alpha * alpha, axis=1)
+        own = one_hot(xp, labels, self.n_classes)
+        less = xp.clip(xp.max(xp.where(own, alpha, 0.0), axis=1), None, 1.0)
+        beta = xp.clip(xp.where(own, 0.0, -alpha), 0.0, None)
+        logs = xp.log(xp.where(beta > 0, beta, 1.0))
+        rest = xp.where(less < 1, (1.0 - less) * xp.log1p(xp.where(less < 1, -less, 0.0)), 0.0)
+        return 2.0 * (xp.sum(beta * logs, axis=1) + rest)
+
     def _entropic(self, z: Any, labels: Any, smoothing: float) -> tuple[Any, Any]:
         """The same with entropy: see :mod:`cornerstep.multiclass.entropic`."""
         xp, k = self.xp, len(self.weights)
         own = one_hot(xp, labels, self.n_classes)
         others = xp.where(own, -math.inf, z / smoothing)
         largest = xp.sort(others, axis=1, descending=True)
+        place = largest[:, k - 1 : k]  # ties with it are counted, whatever their size
+        largest = largest - place
         tail = _log_sum(xp, largest[:, k - 1 :])
         scale = -math.log(k) - tail  # with k - 1 of them at the cap, which always fits
         for c in range(k - 2, -1, -1):
             tail = xp.logaddexp(tail, largest[:, c])
             wider = math.log((k - c) / k) - tail
             scale = xp.where(wider + largest[:, c] <= -math.log(k), wider, scale)
-        logs = xp.clip(others + scale[:, None], None, -math.log(k) if k > 1 else 0.0)
+        logs = xp.clip(others - place + scale[:, None], None, -math.log(k) if k > 1 else 0.0)
         u = xp.exp(logs)
         finite = u > 0
         total = xp.sum(u * (xp.where(finite, others, 0.0) - xp.where(finite, logs, 0.0)), axis=1)

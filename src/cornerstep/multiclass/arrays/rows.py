@@ -403,13 +403,30 @@ class ArrayRows:
         smoothing, unprobed = problem.smoothing, self.zeros(problem.n_classes, 0)
         for block in problem.blocks():
             scores = problem.examples.exact_scores(block, image)
-            if smoothing:
+            if smoothing and not problem.loss.entropic:
+                total = total + self._envelopes_above(block, scores, smoothing)
+            elif smoothing:
                 numbers, _, _ = self._nearest(block, scores, smoothing)
                 total = total + numbers[2] - 0.5 * smoothing * numbers[3]
             else:
                 values = self._corners(block, scores, self.products[block, :0], unprobed)[0]
                 total = total + self.xp.sum(values)
         return float(total)
+
+    def _envelopes_above(self, block: slice, scores: Any, smoothing: float) -> Any:
+        """The sum of the envelopes, ``min over v of Phi(v) + |s - v|²/(2 mu)``, or a little more.
+
+        At ``v = s + mu alpha`` with the dual points alpha, which scores over a small mu take out of
+        their domain by their rounding: what alpha earns would be no bound then.
+        """
+        problem, xp = self.problem, self.xp
+        labels, scales = problem.labels[block], problem.scales[block]
+        exact = self._nearest(block, xp.asarray(scores, copy=True), smoothing)[2]
+        alpha = exact * (problem.largest / scales)[:, None]
+        deltas = problem.losses.deltas(block, labels, xp.float64)
+        there = problem.losses.values(scores + smoothing * alpha, labels, deltas)
+        each = there + 0.5 * smoothing * problem.losses.penalty(alpha, labels)
+        return xp.sum(scales * each)
 
     def rounding(self, primal: DualState, dual: DualState, square: float) -> Rounding:
         xp, reach = self.xp, self.problem.reach
@@ -442,8 +459,9 @@ class ArrayRows:
     def ridge(self, alpha: Any) -> float:
         if not (self.problem.smoothing and alpha.shape[0]):
             return 0.0
-        squares = self.xp.sum(alpha * alpha, axis=1)
-        return self.problem.smoothing * float(self.xp.sum(self.problem.scales * squares))
+        problem = self.problem
+        each = problem.losses.penalty(alpha, problem.labels)
+        return problem.smoothing * float(self.xp.sum(problem.scales * each))
 
     def inner(self, states: Sequence[DualState], other: DualState) -> FloatArray:
         problem = self.problem

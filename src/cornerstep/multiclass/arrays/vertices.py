@@ -70,7 +70,7 @@ def nearest_by_arrays(problem: ArrayProblem) -> Nearest:
             values if problem.loss.entropic else losses.values(scores, labels, deltas),
             -xp.sum(alpha * deltas, axis=1),
             products,
-            2.0 * (products - values) / smoothing,
+            losses.penalty(alpha, labels),
         ]
         numbers = xp.stack([xp.sum(scales * part) for part in sums])
         coefficients = (scales / problem.largest)[:, None] * alpha
@@ -96,7 +96,7 @@ def _nearest_on_cpu(problem: ArrayProblem) -> Nearest:
             envelopes if loss.entropic else loss.value(values, of),
             gains,
             products,
-            2.0 * (products - envelopes) / smoothing,
+            loss.penalty(alpha, of),
         ]
         coefficients = torch.from_numpy((s / problem.largest)[:, None] * alpha)
         return (

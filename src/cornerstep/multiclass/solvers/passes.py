@@ -427,7 +427,7 @@ class LocalRows(HostRows):
             dots = linear - float(scales @ np.einsum("ij,ij->i", alpha, scores))
             losses += envelopes if loss.entropic else float(scales @ loss.value(scores, labels))
             products += dots
-            ridge += 2.0 * (dots - envelopes) / smoothing
+            ridge += float(scales @ loss.penalty(alpha, labels))
             gathering.linear += linear
             gathering.add(block, alpha)
         nearest = gathering.state(source_of("nearest", image, smoothing))

@@ -1,0 +1,103 @@
+"""Softmax and top-k entropy on arrays of other libraries: what NumPy finds, with a certificate."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cornerstep import MulticlassSVC, certify
+from cornerstep.data.arrays import namespace, to_numpy
+from cornerstep.losses import Softmax, TopKEntropy
+from cornerstep.multiclass.arrays.losses import ArrayLoss
+
+LOSSES: dict[str, dict[str, Any]] = {
+    "softmax": {"loss": "softmax"},
+    "top-2 entropy": {"loss": "top-k-entropy", "k": 2},
+    "top-4 entropy": {"loss": "top-k-entropy", "k": 4},
+}
+DEVICES = {"strict": "", "torch": "cpu", "cuda": "cuda"}  # operations of the first are those of all
+
+
+def _tensor(device: str, values: Any, dtype: str = "float64") -> Any:
+    if device == "strict":
+        if dtype == "bfloat16":
+            pytest.skip("no such type")
+        strict = pytest.importorskip("array_api_strict")
+        out = strict.asarray(values)
+        return strict.astype(out, getattr(strict, dtype)) if values.dtype.kind == "f" else out
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    if DEVICES[device] == "cuda" and not torch.cuda.is_available():
+        pytest.skip("no GPU")
+    out = torch.tensor(values, device=DEVICES[device])
+    return out.to(getattr(torch, dtype)) if out.is_floating_point() else out
+
+
+def _doubles(given: Any) -> Any:
+    return np.asarray(to_numpy(given), dtype=np.float64)
+
+
+def _clouds(n: int = 400, d: int = 12, m: int = 7) -> tuple[Any, Any]:
+    rng = np.random.default_rng(0)
+    y = np.concatenate([np.arange(m), rng.integers(0, m, n - m)])
+    return 0.5 * rng.standard_normal((m, d))[y] + 0.5 * rng.standard_normal((n, d)), y
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16"])
+@pytest.mark.parametrize("name", LOSSES)
+def test_the_optimum_is_that_of_numpy(name: str, dtype: str, device: str) -> None:
+    """P is strongly convex: ``|W - W*|² <= 2 gap``, of the data as they are given."""
+    X, y = _clouds()
+    given = _tensor(device, X, dtype)
+    model = MulticlassSVC(tol=1e-3, max_iter=3000, **LOSSES[name]).fit(given, _tensor(device, y))
+    exact = MulticlassSVC(tol=1e-9, max_iter=3000, random_state=0, **LOSSES[name])
+    exact.fit(_doubles(given), y)
+    assert model.status_.value == "solved"
+    assert model.bound_ <= exact.objective_
+    assert exact.bound_ <= model.objective_
+    away = to_numpy(model.coef_) - exact.coef_
+    assert np.sqrt((away**2).sum()) <= np.sqrt(2 * model.gap_) + np.sqrt(2 * exact.gap_) + 1e-9
+    check = certify(model, given, _tensor(device, y))
+    assert check.holds, check.problems
+    if name == "softmax":
+        shares = to_numpy(model.predict_proba(given))
+        np.testing.assert_allclose(
+            shares.sum(axis=1), 1.0, rtol=1e-12 if dtype == "float64" else 1e-5
+        )
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("scale", [1e-6, 1e6, 1e12])
+def test_bounds_are_true_at_any_scale(device: str, scale: float) -> None:
+    X, y = _clouds(60)
+    given = scale * X
+    options: dict[str, Any] = {"loss": "softmax", "C": scale**-2, "tol": 1e-6, "max_iter": 500}
+    model = MulticlassSVC(**options).fit(_tensor(device, given), _tensor(device, y))
+    exact = MulticlassSVC(**options).fit(given, y)
+    assert model.bound_ <= exact.objective_
+    assert exact.bound_ <= model.objective_
+    check = certify(model, given, y)
+    assert check.holds, check.problems
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("loss", [Softmax(), TopKEntropy(3), Softmax(0.5)], ids=repr)
+@pytest.mark.parametrize("size", [1e-300, 1e-3, 1.0, 1e3, 1e150])
+def test_envelopes_and_penalties_are_those_of_numpy(device: str, loss: Any, size: float) -> None:
+    rng = np.random.default_rng(0)
+    scores, labels = size * rng.standard_normal((500, 9)), rng.integers(0, 9, 500)
+    scores[::7] = np.round(scores[::7] / size) * size  # ties
+    there, y = _tensor(device, scores), _tensor(device, labels)
+    xp = namespace(there)
+    arrays = ArrayLoss(loss, xp, there, 9)
+    deltas = arrays.deltas(slice(0, 500), y, xp.float64)
+    values, alpha = arrays.envelopes(there, y, deltas, 0.7)
+    expected, points = loss.smoothed(scores, labels, 0.7)
+    np.testing.assert_allclose(to_numpy(values), expected, rtol=1e-12, atol=1e-13 * size)
+    np.testing.assert_allclose(to_numpy(alpha), points, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(points.sum(axis=1), 0.0, atol=1e-12)  # also of ties of any size
+    assert (points >= -1.0 / loss.k - 1e-12).all()
+    penalties = to_numpy(arrays.penalty(_tensor(device, points), y))
+    np.testing.assert_allclose(penalties, loss.penalty(points, labels), rtol=1e-12, atol=1e-15)
