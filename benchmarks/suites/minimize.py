@@ -272,8 +272,8 @@ BENCHMARK = Benchmark(
     judge=judge,
     baseline="auto",
     target=("gap", GAP),
-    repeat=1,
-    patience=1.0,
+    repeat=3,
+    patience=0.5,
     shown=("gap", "violation"),
     slow=True,
 )  # fmt: skip

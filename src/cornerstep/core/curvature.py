@@ -33,8 +33,8 @@ class Curvature(NamedTuple):
             entries = sp.csr_array(root)
             entries.sum_duplicates()
             if np.diff(entries.indptr).max(initial=0) <= 1:
-                squares = np.asarray(entries.data, dtype=np.float64) ** 2
-                diagonal: FloatArray = np.bincount(entries.indices, squares, minlength=n)
+                diagonal = np.zeros(n)
+                np.add.at(diagonal, entries.indices, entries.data**2)
                 return cls(diagonal)
         return cls(np.zeros(n), root=root)
 
