@@ -162,6 +162,7 @@ class _Path:
             np.concatenate([bounds.upper[self._kept], most]),
             rows,
             np.where(loose, 0.0, bounds.row_upper - offset),
+            slack,
         )
         self._point = InteriorPoint(program, method.expired)
 
