@@ -17,6 +17,7 @@ from cornerstep.domains import BalancedBox, Box, ConvexHull, L1Ball, Polytope, P
 from cornerstep.domains.base import has_oracle
 from cornerstep.objectives import LeastSquares, Quadratic, Smooth
 from cornerstep.optimiser import AwaySchedule, Block, FullyCorrective, RandomizedAway
+from cornerstep.optimiser.interior import can_follow
 from cornerstep.optimiser.minimize import METHODS
 from cornerstep.optimiser.steps import STEPS
 from support.optimiser_problems import (
@@ -159,7 +160,8 @@ def test_auto_takes_second_order_methods_and_cheap_faces() -> None:
             assert result.success
             blended = domain in expected
             if step == "exact":
-                follows = domain in ("birkhoff", "polytope", "flow", "product")
+                several = has_oracle(case.domain, "lmo_many")
+                follows = not several and can_follow(case.objective, case.domain)
                 wanted = "interior-point" if follows else "fully-corrective"
                 wanted = "projected-cg" if domain in ("box", "cube") else wanted
                 assert result.method == wanted, domain

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import cvxpy as cp
@@ -175,3 +176,23 @@ def test_what_cannot_be_factorised_is_refused() -> None:
     with pytest.raises(ValueError, match="which has none"):
         minimize(LeastSquares(operator, np.ones(3)), Box(np.zeros(3), 1.0), method="interior-point")
     assert minimize(LeastSquares(operator, np.ones(3)), Box(np.zeros(3), 1.0)).success
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_slacks_of_many_inequalities_are_eliminated(held: bool) -> None:
+    """Memory and work follow the coordinates, not the rows; an equation among them holds."""
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((2500, 8))
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    equations: dict[str, Any] = {"A_eq": np.ones((1, 8)), "b_eq": np.array([0.5])} if held else {}
+    domain = Polytope(A_ub=rows, b_ub=np.ones(2500), lower=-3.0, upper=3.0, **equations)
+    f = LeastSquares(rng.standard_normal((30, 8)), 4 * rng.standard_normal(30))
+    tracemalloc.start()
+    result = minimize(f, domain, method="interior-point", tol=0.0, rtol=1e-9)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert result.success
+    assert "interior" in result.trace["kind"]
+    assert peak < 8 * 2500**2
+    other = minimize(f, domain, method="fully-corrective", tol=0.0, rtol=1e-9)
+    assert abs(result.value - other.value) <= result.gap + other.gap

@@ -25,6 +25,19 @@ class Curvature(NamedTuple):
             return cls(np.asarray(diagonal))
         return cls(np.zeros(hessian.shape[0]), matrix=hessian)
 
+    @classmethod
+    def of_root(cls, root: Any) -> Curvature:
+        """Of root'root: its diagonal alone where rows have one entry each, as those that sample."""
+        n = root.shape[1]
+        if sp.issparse(root) and root.nnz <= root.shape[0]:
+            entries = sp.csr_array(root)
+            entries.sum_duplicates()
+            if np.diff(entries.indptr).max(initial=0) <= 1:
+                diagonal = np.zeros(n)
+                np.add.at(diagonal, entries.indices, entries.data**2)
+                return cls(diagonal)
+        return cls(np.zeros(n), root=root)
+
     def times(self, x: FloatArray) -> FloatArray:
         """``H x``."""
         out: FloatArray = self.diagonal * x

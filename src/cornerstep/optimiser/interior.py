@@ -1,7 +1,8 @@
 """Quadratics on domains of few rows: the central path, with the gap of Frank and Wolfe as proof.
 
-1. A few exact corrections over the vertices seen so far: where few vertices make the optimum, that
-   is all.
+1. Exact corrections over the vertices seen so far, a few where vertices are dear, else as long as
+   they promise to arrive before a path would (:mod:`cornerstep.optimiser.effort`): where few
+   vertices make the optimum, that is all.
 2. The path of :mod:`cornerstep.optimiser.quadratic_program`, until the gap has fallen by 10^4.  The
    run lands there or, where the face of the optimum can be guessed, on the best point of the face.
 3. Again 2., from where the path was left; exact corrections where the path ends early.
@@ -22,6 +23,7 @@ from cornerstep.core.vectors import Direction, Vector
 from cornerstep.domains.base import Constraints, has_oracle
 from cornerstep.optimiser.active_set import ActiveSet
 from cornerstep.optimiser.agreement import check_step
+from cornerstep.optimiser.effort import Pace, correction_work, order_of, path_work
 from cornerstep.optimiser.loop import Move, claimed
 from cornerstep.optimiser.methods import FullyCorrective
 from cornerstep.optimiser.objectives import Objective, Position
@@ -29,17 +31,20 @@ from cornerstep.optimiser.quadratic_program import InteriorPoint, Program
 from cornerstep.optimiser.solver import Proposal, is_inside
 from cornerstep.optimiser.steps import StepRule
 
-# Milliseconds with corrections first, 0 / 3 / 10 of them: doubly stochastic matrices of 100 x 100,
-# near a matrix 32 / 40 / 66, by 50 rows of data, with an optimum at a vertex 277 / 5 / 5; box
-# 500 x 1,000 85 / 88 / 99.
+# Corrections first where vertices are dear.  Milliseconds with 0 / 3 / 10, doubly stochastic
+# matrices of 100 x 100: near a matrix 32 / 40 / 66, with an optimum at a vertex 277 / 5 / 5.
 _CORRECTIONS = 3
 _SHARE = 1e-4  # of the gap that a move begins with: what it leaves (1e-1 to 1e-6: within a third)
+_WITHIN = 0.1  # of the gap that ends the run: more is not asked of a path
 _MOST_STEPS = 200  # of a path
 _MOST_ORDER = 5000  # of a matrix that is factorised: 200 MB, seconds per step
 
 
 class Interior(FullyCorrective):
-    """A dozen Newton steps along the central path, for quadratics on domains with few rows.
+    """Exact corrections and the central path, for quadratics on domains with few rows.
+
+    A dozen Newton steps lead along the path; corrections go first while they promise to be less
+    work.
 
     Needs the Hessian and the domain's constraints, and factorises a matrix of the order of the
     smaller of two sides, the coordinates or the rows of the data and of the domain: at most 5,000.
@@ -53,9 +58,11 @@ class Interior(FullyCorrective):
     ) -> None:
         super().begin(objective, domain, start, rng)
         self._path: _Path | None = None
-        self._is_over = False
-        self._first_on_path: float = _CORRECTIONS
+        self._is_over, self._corrects = False, True
         self._prepare(objective, domain)
+        self._corrections = Pace(path_work(objective, domain))
+        self._work = correction_work(objective)
+        self._dear = not getattr(domain, "cheap_faces", True)
 
     def _prepare(self, objective: Objective, domain: Any) -> None:
         """Refuse what the method cannot do."""
@@ -70,22 +77,34 @@ class Interior(FullyCorrective):
     def advance(
         self, position: Position, proposal: Proposal, rule: StepRule, iteration: int
     ) -> tuple[Position, Move]:
-        if not self._is_over and iteration >= self._first_on_path:
-            landed = self._along_the_path(position, _SHARE * claimed(proposal.gap))
+        if self._corrects:
+            self._corrects = self._goes_on(position, proposal, iteration)
+        if not (self._is_over or self._corrects):
+            landed = self._along_the_path(position, claimed(proposal.gap))
             if landed is not None:
                 return landed, Move(1.0, "interior")
             self._is_over = True
         return super().advance(position, proposal, rule, iteration)
 
-    def _along_the_path(self, position: Position, target: float) -> Position | None:
-        """A better position with a gap of about the target; None if the path leads to none."""
+    def _goes_on(self, position: Position, proposal: Proposal, iteration: int) -> bool:
+        """Whether another correction is made before the path."""
+        if self._dear:
+            return iteration < _CORRECTIONS
+        self._corrections.spent += self._work + 2.0 * len(self.active_set) * self.domain.size
+        return self._corrections.pays(claimed(proposal.gap), self.aim(position.value))
+
+    def _along_the_path(self, position: Position, gap: float) -> Position | None:
+        """A better position with a much smaller gap, if there is one; None if the path ends."""
+        target = max(_SHARE * gap, _WITHIN * self.aim(position.value))
         if self._path is None:
             self._path = _Path(self.objective, self.domain, position, self)
-        while self._path.step():
-            if self._path.gap > target:
+        goes_on = True
+        while goes_on:
+            goes_on = self._path.step()
+            if goes_on and self._path.gap > target:
                 continue
             for x in self._path.answers():
-                landed = self._landed(position, x)
+                landed = self._landed(position, x, gap)
                 if landed is not None:
                     self.active_set = ActiveSet(landed.x)  # corrections would go on from here
                     if self._correction is not None:
@@ -94,7 +113,7 @@ class Interior(FullyCorrective):
             target = self._path.gap / 2
         return None
 
-    def _landed(self, position: Position, x: FloatArray) -> Position | None:
+    def _landed(self, position: Position, x: FloatArray, gap: float) -> Position | None:
         """The position at x, if x is inside and better."""
         self.settle(x, True)
         if not is_inside(self.domain, x):
@@ -103,7 +122,7 @@ class Interior(FullyCorrective):
         moving = d.nonzero()[0]
         ray = position.along(Direction(d, 0.0, moving, d[moving]))
         landed = ray.land(1.0, x)
-        if not (math.isfinite(landed.inner) and landed.value < position.value):
+        if not (math.isfinite(landed.inner) and self._is_better(landed, position, gap)):
             return None
         check_step(self.objective, position, ray, 1.0, landed)
         return landed
@@ -112,17 +131,6 @@ class Interior(FullyCorrective):
 def can_follow(objective: Any, domain: Any) -> bool:
     """Whether there is a matrix to factorise for each step, and it is not too large."""
     return has_oracle(domain, "constraints") and 0 < order_of(objective, domain) <= _MOST_ORDER
-
-
-def order_of(objective: Any, domain: Any) -> int:
-    """The order of the matrix that a step factorises; 0 where the Hessian is not to be had."""
-    curvature = getattr(objective, "curvature", None)
-    if curvature is None:
-        return 0
-    if curvature.matrix is not None:
-        return int(domain.size)
-    root = 0 if curvature.root is None else int(curvature.root.shape[0])
-    return max(min(int(domain.size), root + int(domain.constraints.rows.shape[0])), 1)
 
 
 class _Path:
@@ -154,6 +162,7 @@ class _Path:
             np.concatenate([bounds.upper[self._kept], most]),
             rows,
             np.where(loose, 0.0, bounds.row_upper - offset),
+            slack,
         )
         self._point = InteriorPoint(program, method.expired)
 

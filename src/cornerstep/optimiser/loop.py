@@ -66,7 +66,8 @@ class Solver(Protocol):
     One with a ``note`` has it shown with its progress; one with ``expired`` is given there a
     function to ask in long moves: whether the time is up, or somebody has pressed Ctrl-C.  One with
     ``interrupted`` is given the same for Ctrl-C alone: a look in which somebody waits is given up
-    by a :class:`KeyboardInterrupt`, and its certificate may be one proven before.  One with
+    by a :class:`KeyboardInterrupt`, and its certificate may be one proven before.  One with ``aim``
+    is given there the gap that counts as solved at a value.  One with
     ``closing`` says how many seconds its last certificate is expected to take: the time is up by so
     much before the limit.
     """
@@ -186,6 +187,8 @@ def run(
     ):
         if hasattr(solver, "interrupted"):
             solver.interrupted = pressed
+        if hasattr(solver, "aim"):
+            solver.aim = stopping.target
 
         def expired() -> bool:
             return pressed() or is_over()

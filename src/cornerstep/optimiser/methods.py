@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 _VERTICES = 16  # that a correction may add, beside as many as the active set has
 _MOST_ATOMS, _MOST_NUMBERS = 4000, 1 << 26  # of an exact correction, and of the atoms' images
 _SEEN = 2000  # vertices that a lazy rule remembers
+_BLIND = 1e-14  # of the value and its slope: changes that may be rounding
 _DRAWN = 1000  # atoms that a sample has by default, at most
 
 
@@ -295,7 +296,7 @@ class FullyCorrective(_WithActiveSet):
             return self._in_section(self._sections, position, proposal, rule, iteration)
         if self._correction is None or len(self.active_set) >= self._most:
             return self._advance_by_steps(position, proposal, rule, iteration)
-        landed = self._corrected(position, self._correction.share * claimed(proposal.gap))
+        landed = self._corrected(position, claimed(proposal.gap))
         if landed is None:
             self._correction.clear()  # the step may change all atoms
             return super().advance(position, proposal, rule, iteration)
@@ -312,9 +313,10 @@ class FullyCorrective(_WithActiveSet):
         self.active_set = ActiveSet(landed.x)
         return landed, Move(1.0, "corrective")
 
-    def _corrected(self, position: Position, tol: float) -> Position | None:
+    def _corrected(self, position: Position, gap: float) -> Position | None:
         """The minimum over the hull, if that is better than where we are."""
         assert self._correction is not None
+        tol = self._correction.share * gap
         active, gradient = self.active_set, position.gradient
         for vertex in self._vertices:
             if float(vertex @ gradient) < position.inner:
@@ -331,9 +333,19 @@ class FullyCorrective(_WithActiveSet):
         ray = position.along(Direction(d, 0.0, moving, d[moving]))
         landed = ray.land(1.0, x)
         check_step(self.objective, position, ray, 1.0, landed)
-        better = landed.value < position.value
+        better = self._is_better(landed, position, gap)
         self._correction.keep(active.reweigh(weights if better else before))
         return landed if better else None
+
+    def _is_better(self, landed: Position, position: Position, gap: float) -> bool:
+        """Whether the value has fallen or, where rounding hides that, the gap, by half."""
+        risen = landed.value - position.value
+        if risen < 0:
+            return True
+        if not risen <= _BLIND * (abs(position.value) + abs(position.inner)):
+            return False
+        vertex = self.lmo(landed.gradient)
+        return landed.inner - float(vertex @ landed.gradient) < 0.5 * gap
 
     def _advance_by_steps(
         self, position: Position, proposal: Proposal, rule: StepRule, iteration: int

@@ -79,9 +79,10 @@ def minimize(
         'randomized-away', 'di-away', 'di-pairwise', 'di-away-schedule', 'di-pairwise-schedule',
         'block', 'interior-point', 'projected-cg', or one of the classes of
         :mod:`cornerstep.optimiser` with its options.  'auto' takes for quadratics with exact steps
-        'projected-cg' on boxes, 'interior-point' where that is possible and vertices are dear or
-        have no zeros (doubly stochastic matrices, polytopes), else 'fully-corrective', and that for
-        sums of losses of a linear image and for any objective over matrices (nuclear-norm ball,
+        'projected-cg' on boxes, 'interior-point' where that is possible and vertices come one by
+        one (capped simplices, products, doubly stochastic matrices, polytopes), else
+        'fully-corrective', and that for sums of losses of a linear image and for any objective over
+        matrices (nuclear-norm ball,
         spectraplex); for others 'di-pairwise' where in-face oracles are cheap, else
         'blended-pairwise'.
     step : str or step rule, default='exact'
@@ -143,6 +144,7 @@ def minimize(
         if active_set is not None and rule.active_set is not None:
             rule.active_set = active_set
         solver = rule.solver(objective, step_rule, objective.at(dense(start)))
+        rule.walk.is_near = x0 is not None
         outcome = run(solver, stopping, callback=callback, verbose=verbose, title=rule.name)
         if outcome.status not in (Status.INTERRUPTED, Status.TIME_LIMIT):
             with asking(rule.expired, rule.expired), suppress(OutOfTimeError):
@@ -197,17 +199,17 @@ def _method(method: str | Method, domain: Any) -> Method:
 def _best_method(objective: Any, domain: Any, step: Any) -> str:
     """Second-order methods for quadratics, which do not care for their condition number.
 
-    The central path where it may be followed and vertices are dear, or have no zeros (an optimum is
-    made of many then); else exact corrections.  Sums of losses by Newton's corrections; over
-    matrices with sections corrections of any function.  Of other functions in-face pairwise where
-    its oracles cost about as much as a look at x; else an active set.
+    Where the central path may be followed, that or exact corrections, whichever promises to arrive
+    first; but corrections alone where several vertices come at a time.  Sums of losses by Newton's
+    corrections; over matrices with sections corrections of any function.  Of other functions
+    in-face pairwise where its oracles cost about as much as a look at x; else an active set.
     """
     cheap = getattr(domain, "cheap_faces", True)
     if isinstance(objective, Correctable) and step == "exact":
         if can_project(objective, domain):
             return "projected-cg"
-        full = isinstance(starting_vertex(domain), np.ndarray)
-        follows = (full or not cheap) and can_follow(objective, domain)
+        several = has_oracle(domain, "lmo_many")
+        follows = not several and can_follow(objective, domain)
         return "interior-point" if follows else "fully-corrective"
     newton = isinstance(objective, Composite) and not objective.spreads
     if (newton or has_oracle(domain, "section")) and step == "exact":

@@ -342,6 +342,8 @@ class LeastSquares:
 
         Any vector r gives the bound ``f(y) >= <A'r, y> - <r, b> - 1/2 |r|²`` for all y, so ``A'r``
         need not be the gradient at x: what r is off by, say e, moves the value by ``<r, e>`` only.
+        Entries of r that are no larger than e are rounding, and so is what they add to ``A'r``: no
+        step makes them smaller, which a perfect fit has to know.
         """
         x = position.x
         return self.errors_at(x, self.target, self.matrix.times(x) - self.target)
@@ -352,6 +354,9 @@ class LeastSquares:
         residual = np.abs(residual)
         error = sum_error(self.matrix.sizes(x) + np.abs(target), terms)
         gradient = sum_error(self.matrix.transpose_sizes(residual), rows + 1)
+        blind = np.where(residual <= error, residual, 0.0)
+        if blind.any():
+            gradient = gradient + self.matrix.transpose_sizes(blind)
         square = 0.5 * (residual * residual).sum(axis=0)
         value = (error * (2 * residual + error)).sum(axis=0) + sum_error(square, rows + 2)
         return value, gradient
@@ -367,8 +372,7 @@ class LeastSquares:
     @property
     def curvature(self) -> Curvature | None:
         """``A'A`` by its root; None where A is known by products only."""
-        known = self.matrix.has_entries
-        return Curvature(np.zeros(self.size), root=self.matrix.data) if known else None
+        return Curvature.of_root(self.matrix.data) if self.matrix.has_entries else None
 
     @cached_property
     def lipschitz(self) -> float:

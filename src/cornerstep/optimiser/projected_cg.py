@@ -6,7 +6,7 @@
    little.
 2. Conjugate gradients on the others, until a step gains little; the sum of these steps, projected,
    and shortened until f falls enough.
-3. Again 1., while the gap falls.
+3. Again 1., while that promises to arrive (:mod:`cornerstep.optimiser.effort`).
 4. A badly conditioned H makes that slow: then exact corrections over vertices and, if these are
    slow too, the central path (:mod:`cornerstep.optimiser.interior`).
 
@@ -29,8 +29,9 @@ from cornerstep.core.vectors import Direction
 from cornerstep.domains.base import has_oracle
 from cornerstep.optimiser.active_set import ActiveSet
 from cornerstep.optimiser.agreement import check_step
-from cornerstep.optimiser.interior import Interior, can_follow, order_of
-from cornerstep.optimiser.loop import Move
+from cornerstep.optimiser.effort import Pace, path_work, product_work
+from cornerstep.optimiser.interior import Interior, can_follow
+from cornerstep.optimiser.loop import Move, claimed
 from cornerstep.optimiser.objectives import Objective, Position
 from cornerstep.optimiser.solver import Proposal
 from cornerstep.optimiser.steps import StepRule
@@ -40,31 +41,9 @@ _LESS = 0.25  # share of the best gain of a projected gradient step that ends th
 _LITTLE = 0.1  # share of the best gain of a conjugate gradient step that ends them [1]
 _MOST_GRADIENTS = 60  # conjugate gradient steps of a move: more gain little where H is bad
 _MOST_HALVINGS = 40  # of a step, until it is rounding
-_MOVES = 2, 0.5  # so many moves have to leave this share of the gap
-_CORRECTIONS = 20, 0.25  # the same of corrections: else there are many to come, ever dearer ones
-# Work in multiply-adds of a factorisation.  Moves may take half of that of a path of a dozen
-# factorisations, and corrections as much again.
-_PRODUCT = 4.0  # of an entry in a product with a vector, which waits for memory
-_OVERHEAD = 1e5, 3e6  # of a product and of a correction: the interpreter
-_STEPS = 12
-
-
-class _Phase:
-    """Whether to go on as before: while that reduces the gap, and its work is within a budget."""
-
-    def __init__(self, progress: tuple[int, float], budget: float) -> None:
-        self.count, self.share = progress
-        self.budget = budget
-        self.done, self.mark, self.spent = 0, np.inf, 0.0
-
-    def pays(self, gap: float) -> bool:
-        """Asked once per move."""
-        if self.done % self.count == 0:
-            if gap > self.share * self.mark:
-                return False
-            self.mark = gap
-        self.done += 1
-        return self.spent <= self.budget
+# Of the work of a path, within which moves have to promise to arrive.  0.5: up to 1.5 times as long
+# where they do not; 0.15: 7 times as long where they would have.
+_SHARE = 0.3
 
 
 class ProjectedCG(Interior):
@@ -85,27 +64,23 @@ class ProjectedCG(Interior):
             )
         self._lower, self._upper = domain.bounds
         self._is_over = not can_follow(objective, domain)
-        self._product = _product(objective)
-        budget = np.inf if self._is_over else 0.5 * _path_work(objective, domain)
-        self._moves: _Phase | None = _Phase(_MOVES, budget)
-        self._corrections = _Phase(_CORRECTIONS, budget)
-        self._first_on_path = np.inf
+        self._product = product_work(objective)
+        self._moves: Pace | None = Pace(_SHARE * path_work(objective, domain))
 
     def advance(
         self, position: Position, proposal: Proposal, rule: StepRule, iteration: int
     ) -> tuple[Position, Move]:
-        if self._moves is not None and self._moves.pays(proposal.gap):
+        if self._moves is not None and self._moves.pays(
+            claimed(proposal.gap), self.aim(position.value)
+        ):
             landed = self._on_the_face(position, self._moves)
             if landed is not position:
                 self.active_set = ActiveSet(landed.x)  # corrections would go on from here
                 return landed, Move(1.0, "projected")
         self._moves = None
-        if iteration < self._first_on_path and not self._corrections.pays(proposal.gap):
-            self._first_on_path = iteration
-        self._corrections.spent += 2 * self._product + _OVERHEAD[1]
         return super().advance(position, proposal, rule, iteration)
 
-    def _on_the_face(self, position: Position, phase: _Phase) -> Position:
+    def _on_the_face(self, position: Position, phase: Pace) -> Position:
         """Steps 1 and 2; the position that came in, if they bring nothing."""
         best = 0.0
         for _ in range(_MOST_GRADIENTS):
@@ -136,7 +111,7 @@ class ProjectedCG(Interior):
         return self._searched(position, d, self._length(x, d, float(d @ d), bend))
 
     def _conjugate_gradients(
-        self, x: FloatArray, gradient: FloatArray, free: Any, phase: _Phase
+        self, x: FloatArray, gradient: FloatArray, free: Any, phase: Pace
     ) -> FloatArray:
         """A step of the free coordinates towards the minimum over them."""
         curvature: Any = self.objective.curvature  # type: ignore[attr-defined]
@@ -189,27 +164,6 @@ class ProjectedCG(Interior):
 def can_project(objective: Any, domain: Any) -> bool:
     """Whether the domain is one of bounds alone, and the Hessian of the objective is known."""
     return has_oracle(domain, "bounds") and getattr(objective, "curvature", None) is not None
-
-
-def _entries(objective: Any) -> int:
-    """Of what the Hessian is made of besides its diagonal."""
-    curvature = objective.curvature
-    part = curvature.matrix if curvature.root is None else curvature.root
-    return 0 if part is None else int(getattr(part, "nnz", part.size))
-
-
-def _product(objective: Any) -> float:
-    """The work of a product with the data."""
-    return _PRODUCT * _entries(objective) + _OVERHEAD[0]
-
-
-def _path_work(objective: Any, domain: Any) -> float:
-    """The work of a path."""
-    curvature, order, n = objective.curvature, order_of(objective, domain), int(domain.size)
-    by_rows = curvature.matrix is None and order < n
-    step = order**3 / 6 + (0.5 * order**2 * n if by_rows else 0.0)
-    once = 0.0 if by_rows or curvature.root is None else float(_entries(objective)) * n
-    return _STEPS * step + once
 
 
 def _sparse(d: FloatArray) -> Direction:

@@ -44,7 +44,7 @@ from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dpotrf, dpotrs
 
 from cornerstep.core.curvature import Curvature, dense_array
-from cornerstep.core.types import FloatArray
+from cornerstep.core.types import FloatArray, IntArray
 
 _BACK_OFF = 0.995  # of the way to the boundary
 _LEAST_STEP = 1e-10  # shorter ones are rounding: there is no way on
@@ -56,7 +56,10 @@ _WORK = 1 << 30  # multiply-adds between two looks at the clock
 
 
 class Program(NamedTuple):
-    """The problem, by what is known at a point x: ``gradient = Hx + c``; l < u, maybe infinite."""
+    """The problem, by what is known at a point x: ``gradient = Hx + c``; l < u, maybe infinite.
+
+    The last coordinates may be slacks, without curvature: -1 in one row each, those of ``slacks``.
+    """
 
     curvature: Curvature
     gradient: FloatArray
@@ -65,24 +68,30 @@ class Program(NamedTuple):
     upper: FloatArray
     rows: Any
     right: FloatArray
+    slacks: IntArray = np.zeros(0, dtype=np.int64)
 
 
 class _Newton:
     """``(H + D) dx - C'dy = p``, ``C dx = q`` for diagonal D >= 0, by the smaller of two factors.
 
-    *By coordinates*: of ``H + D``, then of ``C (H + D)^-1 C'``.  *By rows*, with
+    *By coordinates*: of ``H + D + G'TG``, with the rows G that have slacks, whose D is T, then of
+    ``C (...)^-1 C'`` with the other rows; what rounding of large T leaves is solved for once more.
+    *By rows*, with
     ``W = diagonal + D`` and E the root of H above C: from ``dx = W^-1 (p - E'e)``, where e is
     ``root dx`` above ``-dy``, follows ``(E W^-1 E' + J) e = E W^-1 p - (0, q)``, with J = 1 in the
     rows of the root and 0 in those of C.
     """
 
-    def __init__(self, curvature: Curvature, rows: Any, expired: Callable[[], bool]) -> None:
-        self.curvature, self.rows, self.expired = curvature, rows, expired
+    def __init__(self, program: Program, expired: Callable[[], bool]) -> None:
+        self.curvature, self.rows, self.slacks = program.curvature, program.rows, program.slacks
+        curvature, rows, self.expired = self.curvature, self.rows, expired
+        self.n = rows.shape[1] - self.slacks.size
         root = curvature.root
         self.n_root = 0 if root is None else root.shape[0]
-        self.by_rows = curvature.matrix is None and self.n_root + rows.shape[0] < rows.shape[1]
+        self.by_rows = curvature.matrix is None and self.n_root + rows.shape[0] < self.n
         if not self.by_rows:
-            self.hessian = curvature.full()
+            self.hessian = curvature.part(np.arange(self.n)).full()
+            self.own = sp.csr_array(rows[:, : self.n]) if sp.issparse(rows) else rows
             return
         parts = [part for part in (root, rows) if part is not None and part.shape[0]]
         if all(sp.issparse(part) for part in parts):
@@ -120,14 +129,21 @@ class _Newton:
         return matrix
 
     def _by_coordinates(self, weights: FloatArray) -> bool:
-        self.free = np.flatnonzero(np.isfinite(weights))
+        self.free = np.flatnonzero(np.isfinite(weights[: self.n]))
+        self.moving = np.flatnonzero(np.isfinite(weights[self.n :]))
+        self.loose = self.slacks[self.moving]
+        self.tight = np.setdiff1d(np.arange(self.rows.shape[0]), self.loose)
+        self.weights, self.stiff = weights, weights[self.n :][self.moving]
         matrix = self.hessian[np.ix_(self.free, self.free)]
+        if self.loose.size:
+            part = self.own[self.loose][:, self.free]
+            matrix += dense_array(part.T @ (part * self.stiff[:, None]))
         ends = np.diag_indices(self.free.size)
         matrix[ends] += weights[self.free] + _JITTER * matrix[ends]
         self.factor, done = _cholesky(matrix)
         if not done or self.expired():
             return False
-        self.columns = dense_array(self.rows[:, self.free].T)
+        self.columns = dense_array(self.own[self.tight][:, self.free].T)
         self.spread = _solve(self.factor, self.columns)
         schur = self.columns.T @ self.spread
         schur[np.diag_indices(schur.shape[0])] *= 1 + _JITTER
@@ -141,10 +157,30 @@ class _Newton:
             right[self.n_root :] -= q
             e = _solve(self.factor, right)
             return self.inverse * (p - self.stacked.T @ e), -e[self.n_root :]
-        dx = np.zeros(p.size)
-        alone = _solve(self.factor, p[self.free])
-        dy = _solve(self.schur, q - self.columns.T @ alone)
-        dx[self.free] = alone + self.spread @ dy
+        dx, dy = self._solved(p, q)
+        if self.loose.size:
+            left = p + self.rows.T @ dy - self.curvature.times(dx)
+            left[self.free] -= self.weights[self.free] * dx[self.free]
+            moving = self.n + self.moving
+            left[moving] -= self.stiff * dx[moving]
+            more = self._solved(left, q - self.rows @ dx)
+            dx, dy = dx + more[0], dy + more[1]
+        return dx, dy
+
+    def _solved(self, p: FloatArray, q: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The same by coordinates, as exact as the factors are."""
+        dx, dy = np.zeros(p.size), np.zeros(q.size)
+        u, slack = dx[: self.n], dx[self.n :]
+        right = p[: self.n]
+        if self.loose.size:
+            beside = p[self.n :][self.moving] + self.stiff * q[self.loose]
+            right = right + self.own[self.loose].T @ beside
+        alone = _solve(self.factor, right[self.free])
+        dy[self.tight] = _solve(self.schur, q[self.tight] - self.columns.T @ alone)
+        u[self.free] = alone + self.spread @ dy[self.tight]
+        if self.loose.size:
+            slack[self.moving] = self.own[self.loose] @ u - q[self.loose]
+            dy[self.loose] = p[self.n :][self.moving] - self.stiff * slack[self.moving]
         return dx, dy
 
 
@@ -173,7 +209,7 @@ class InteriorPoint:
 
     def __init__(self, program: Program, expired: Callable[[], bool]) -> None:
         self.program = program
-        self._newton = _Newton(program.curvature, program.rows, expired)
+        self._newton = _Newton(program, expired)
         lower, upper = program.lower, program.upper
         self._low, self._high = (np.flatnonzero(np.isfinite(bound)) for bound in (lower, upper))
         self.x = _middle(program.x, lower, upper)

@@ -86,6 +86,10 @@ class Method:
         """Whether the run is to end; long moves ask.  The loop puts its own answer here."""
         return False
 
+    def aim(self, value: float) -> float:
+        """The gap that counts as solved at this value.  The loop puts its own answer here."""
+        return 0.0
+
     def lmo(self, gradient: FloatArray) -> Vector:
         """The domain's oracle, counted."""
         self.oracle_calls += 1
@@ -202,6 +206,7 @@ class SteppingState:
         self.extra_columns: tuple[str, ...] = getattr(objective, "extra_columns", ())
         self._counts = getattr(objective, "extra", None) or tuple
         self.iteration = 0
+        self.is_near = False  # whether it may start at an optimum, whose gap is rounding
         self._inside = position.x  # the last point that was found to be in the domain
         self._rounding = 0.0  # of the last certificate
         self._promise = -math.inf, position.x  # the best bound of any look, and where it was
@@ -226,6 +231,15 @@ class SteppingState:
     @expired.setter
     def expired(self, answer: Callable[[], bool]) -> None:
         self.method.expired = answer  # type: ignore[method-assign]
+
+    @property
+    def aim(self) -> Callable[[float], float]:
+        """The gap that counts as solved at a value, as the loop says; its method asks."""
+        return self.method.aim
+
+    @aim.setter
+    def aim(self, answer: Callable[[float], float]) -> None:
+        self.method.aim = answer  # type: ignore[method-assign, assignment]
 
     def _extra(self) -> tuple[Any, ...]:
         """What the objective adds to the trace."""
@@ -370,6 +384,8 @@ class FrankWolfeSolver(SteppingState):
             return self.certify(self.point)
         if self._renew_below == 0:
             self._renew_below = _RENEW * proposal.gap
+            if self.is_near:
+                return self.certify(self.point)
         return self._look(proposal.gap, proposal.certified)
 
     def _proposed(self) -> Proposal:

@@ -1,0 +1,80 @@
+"""Which of two ways arrives first: work and pace of steps, beside the work of a central path.
+
+Work is counted in multiply-adds of a factorisation.  A path is a dozen of them, and its work is
+known beforehand.  Other steps are cheap, and how many there will be their own gaps tell: these fall
+about geometrically, so that the last half of the steps says how many are to come.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+_PRODUCT = 3.0  # of an entry in a product with a vector, which waits for memory
+_CALLS = 1e5, 2e6  # of a product and of a correction: the interpreter
+_STEPS = 10  # of a path
+_PATH_STEP = 5e6  # of each, besides its factor
+_TRIAL = 0.1  # share of the other way's work before which no pace is judged
+
+
+def order_of(objective: Any, domain: Any) -> int:
+    """The order of the matrix that a step on the path factorises; 0 without a known Hessian."""
+    curvature = getattr(objective, "curvature", None)
+    if curvature is None:
+        return 0
+    if curvature.matrix is not None:
+        return int(domain.size)
+    root = 0 if curvature.root is None else int(curvature.root.shape[0])
+    return max(min(int(domain.size), root + int(domain.constraints.rows.shape[0])), 1)
+
+
+def _entries(objective: Any) -> int:
+    """Of what the Hessian is made of besides its diagonal."""
+    curvature = objective.curvature
+    part = curvature.matrix if curvature.root is None else curvature.root
+    return 0 if part is None else int(getattr(part, "nnz", part.size))
+
+
+def product_work(objective: Any) -> float:
+    """The work of a product with the data."""
+    return _PRODUCT * _entries(objective) + _CALLS[0]
+
+
+def correction_work(objective: Any) -> float:
+    """The work of an exact correction, besides that with its atoms."""
+    return 2 * product_work(objective) + _CALLS[1]
+
+
+def path_work(objective: Any, domain: Any) -> float:
+    """The work of a path, along which ``order_of`` is above 0."""
+    curvature, order, n = objective.curvature, order_of(objective, domain), int(domain.size)
+    by_rows = curvature.matrix is None and order < n
+    step = order**3 / 6 + (0.5 * order**2 * n if by_rows else 0.0) + _PATH_STEP
+    once = 0.0 if by_rows or curvature.root is None else float(_entries(objective)) * n
+    return _STEPS * step + once
+
+
+class Pace:
+    """Whether steps of a kind go on: while they promise to arrive with less work than another way.
+
+    Parameters
+    ----------
+    other : float
+        The work of the other way.
+    """
+
+    def __init__(self, other: float) -> None:
+        self.other = other
+        self.spent = 0.0
+        self._gaps: list[float] = []
+
+    def pays(self, gap: float, aim: float) -> bool:
+        """Asked once before each step, with the gap there is and the gap there is to be."""
+        least = min(gap, self._gaps[-1]) if self._gaps else gap
+        self._gaps.append(least)
+        done = len(self._gaps) - 1
+        if done < 2 or self.spent <= _TRIAL * self.other or not least > aim:
+            return True
+        fallen = math.log(self._gaps[done // 2] / least)
+        ahead = (done - done // 2) * math.log(least / aim) if aim > 0 else math.inf
+        return ahead * self.spent / done <= fallen * self.other
