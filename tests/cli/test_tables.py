@@ -185,6 +185,42 @@ def test_columns_that_tell_nothing_are_said_and_left_out(command):
     )
 
 
+@pytest.mark.parametrize(
+    "odd", ["{},234.50", "{}.3%", "$ {}", "{}'000", "{} 234", "€{},50", "unknown", "x"]
+)
+def test_columns_of_numbers_with_something_else_are_no_names(command, odd):
+    """Amounts as people write them, or one word too many, make words of a column: it is said."""
+    many = [odd.format(k) if "{" in odd or k % 9 == 0 else f"{k}.5" for k in range(len(TABLE))]
+    few = [odd.format(1) if k % 9 == 0 else f"{k % 4}" for k in range(len(TABLE))]
+    more = np.hstack([np.array([many, few], dtype=object).T, TABLE])
+    text = written(more, LABELS, names=["many", "few", *HEAD])
+    Path("odd.csv").write_text(text, encoding="utf-8")
+    code, _, err = command("fit odd.csv --target answer -q -o m")
+    assert code == 0
+    assert f"column 'many' is left out: it holds numbers, but {many[0]!r} is none" in err
+    assert f"column 'few' holds numbers, but {few[0]!r} is none: each is taken for a word" in err
+
+
+@pytest.mark.parametrize("words", ["A{}", "10.0.0.{}", "{}-{}", "street {}", "{}b"])
+def test_numbered_names_are_names(command, words):
+    names = [words.format(k, k) for k in range(len(TABLE))]
+    more = np.hstack([np.array([names], dtype=object).T, TABLE])
+    Path("named.csv").write_text(written(more, LABELS, names=["name", *HEAD]))
+    assert (
+        "'name' is left out: it has a word of its own"
+        in command("fit named.csv --target answer -q -o m")[2]
+    )
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16"])
+def test_files_in_other_encodings_are_refused_with_what_to_do(command, encoding):
+    text = written(TABLE, LABELS).replace("f,", "\xe4,")
+    Path("other.csv").write_text(text, encoding=encoding)
+    code, _, err = command("fit other.csv --target answer")
+    assert code == 2
+    assert "iconv -f WINDOWS-1252 -t UTF-8" in err
+
+
 def test_one_row_is_predicted_and_not_trained_on(command):
     command("fit t.csv --target answer -q -o m")
     Path("one.csv").write_text(written(TABLE[:1], LABELS[:1]), encoding="utf-8")

@@ -144,6 +144,19 @@ def test_ctrl_c_ends_a_search_and_not_only_a_fit(name, capfd):
 
 
 @pytest.mark.parametrize("name", INTERRUPTED)
+def test_ctrl_c_in_the_last_iteration_of_a_fit_ends_a_search(name):
+    """A fit that is solved at once has no other iteration; its model is finished all the same."""
+    solved = clone(INTERRUPTED[name]).set_params(tol=1e9, atol=1e9)
+    alone = clone(solved).fit(X, Y)
+    assert alone.status_ is Status.SOLVED
+    search = GridSearchCV(solved, {}, cv=3)
+    with pytest.raises(KeyboardInterrupt):
+        search.fit(X, Y)
+    assert clone(solved).set_params(callback=None).fit(X, Y).status_ is Status.SOLVED
+    assert GridSearchCV(solved.set_params(callback=None), {}, cv=3).fit(X, Y).best_score_ > 0
+
+
+@pytest.mark.parametrize("name", INTERRUPTED)
 def test_ctrl_c_leaves_the_model_of_a_fit_or_a_pipeline(name):
     model = clone(INTERRUPTED[name]).fit(X, Y)
     assert model.status_ is Status.INTERRUPTED

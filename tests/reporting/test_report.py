@@ -89,6 +89,17 @@ def test_structured_models_have_pages_too(name):
     assert "Losses" in page
 
 
+def test_models_of_one_class_need_no_labels_and_others_say_so():
+    X = np.random.default_rng(0).standard_normal((40, 3))
+    page = cornerstep.report(cornerstep.OneClassHull(nu=0.2).fit(X), X)
+    assert "outliers" in page
+    assert "40 rows" in page
+    y = np.arange(40) % 2
+    for model in (cornerstep.MulticlassSVC(), cornerstep.ReducedHullSVR()):
+        with pytest.raises(ValueError, match="y must be given"):
+            cornerstep.report(model.fit(X, y), X)
+
+
 def test_feature_names_are_shown():
     model, data, labels = classifier("linear")
     page = cornerstep.report(model, data, labels, feature_names=["one", "two", "three", "four"])

@@ -37,7 +37,7 @@ from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.data.rows import is_dask
 from cornerstep.learning.callbacks import Watchable, iteration_callback, watched
 from cornerstep.learning.estimator import CertifiedEstimator, Importances
-from cornerstep.learning.fitting import raise_if_interrupted, whole_fit
+from cornerstep.learning.fitting import whole_fit
 from cornerstep.learning.measures import class_scores
 from cornerstep.learning.specs import Schema
 from cornerstep.learning.targets import classes_and_labels, example_weights
@@ -256,7 +256,6 @@ class SoftMarginBoostingClassifier(TrainedEnsemble, Watchable, ClassifierMixin, 
         watched(self, X, y, partial(self._timed_fit, X, y, sample_weight))
         self.warn_if_short()
         self._warn_if_single()
-        raise_if_interrupted(self)
         return self
 
     def _timed_fit(self, X: Any, y: Any, sample_weight: Any) -> None:
@@ -346,7 +345,6 @@ class SoftMarginBoostingClassifier(TrainedEnsemble, Watchable, ClassifierMixin, 
             clock = Clock.started(self.time_limit, pressed)
             self._reweight(X, y, estimators, sample_weight, rated, clock)
         self.warn_if_short()
-        raise_if_interrupted(self)
         return self
 
     def _reweight(

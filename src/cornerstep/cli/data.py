@@ -249,7 +249,11 @@ def _reading(path: Path, kind: str) -> Iterator[None]:
     except ImportError as problem:
         raise UserError(str(problem)) from None
     except Exception as problem:
-        raise UserError(f"{path} {_BROKEN[kind]}: {problem or type(problem).__name__}") from None
+        how = ""
+        if isinstance(problem, UnicodeDecodeError):
+            how = "; convert it, such as by iconv -f WINDOWS-1252 -t UTF-8"
+        what = f"{problem or type(problem).__name__}{how}"
+        raise UserError(f"{path} {_BROKEN[kind]}: {what}") from None
 
 
 def _check(found: Dataset) -> None:

@@ -26,7 +26,7 @@ def compile_kernels() -> None:
 
 
 def _fits() -> dict[str, Callable[[], Any]]:
-    """Small fits by the default solvers, on the kinds of arrays that have kernels of their own."""
+    """Fits by the default solvers, on all that has kernels of its own: large data, noise."""
     import numpy as np
     import scipy.sparse as sp
 
@@ -38,18 +38,27 @@ def _fits() -> dict[str, Callable[[], Any]]:
     X = rng.standard_normal((90, 4)) + y[:, None]
     words = [X[i : i + 3] for i in range(0, 90, 3)]
     tags = [y[i : i + 3] for i in range(0, 90, 3)]
-    kinds = X, X.astype(np.float32), sp.csr_array(X), sp.csr_array(X.astype(np.float32))
+    noise, sides = rng.standard_normal((400, 20)), np.arange(400) % 2
+    large, classes = rng.standard_normal((1100, 1000)), np.arange(1100) % 3
+    linear, kernel = cornerstep.MulticlassSVC, cornerstep.ReducedHullSVC
+    regression, boosting = cornerstep.ReducedHullSVR, cornerstep.SoftMarginBoostingClassifier
     return {
-        "MulticlassSVC": lambda: [cornerstep.MulticlassSVC().fit(A, y) for A in kinds],
-        "ReducedHullSVC": lambda: [cornerstep.ReducedHullSVC().fit(A, y) for A in kinds],
+        "MulticlassSVC": lambda: [
+            linear().fit(X, y),
+            linear(C=1e4).fit(X[:, ::-1], rng.permutation(y)),
+            *(linear(tol=0.1).fit(A, classes) for A in (large, sp.csr_array(large))),
+        ],
+        "ReducedHullSVC": lambda: [kernel(C=C).fit(noise, sides) for C in (1.0, 1e4)],
+        "OneClassHull, ReducedHullSVR": lambda: [
+            cornerstep.OneClassHull().fit(X),
+            *(regression(nu=nu).fit(X, X[:, 0]) for nu in (None, 0.3)),
+        ],
         "SoftMarginBoostingClassifier": lambda: [
-            cornerstep.SoftMarginBoostingClassifier(max_depth=depth).fit(X, y > 0)
-            for depth in (1, 2)
+            boosting(max_depth=1).fit(X, y > 0),
+            boosting().fit(X, y > 0),
+            boosting(nu=0.3).fit(noise, sides),
         ],
-        "StructuredSVC": lambda: [
-            cornerstep.StructuredSVC(ChainModel()).fit([kind(w) for w in words], tags)
-            for kind in (np.asarray, sp.csr_array)
-        ],
+        "StructuredSVC": lambda: [cornerstep.StructuredSVC(ChainModel()).fit(words, tags)],
     }
 
 

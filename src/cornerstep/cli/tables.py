@@ -20,6 +20,8 @@ from cornerstep.learning.tables import table_pipeline
 _FEW = 20  # rows, classes or levels of which nothing is concluded
 _NAMED_ID = re.compile(r"(?:^|[\W_])(?:id|ID|Id|uuid|UUID|guid|GUID)$|[a-z](?:Id|ID)$")
 _DATE = re.compile(r"\d{4}-\d\d?-\d\d?([ T].*)?|\d\d?[./]\d\d?[./]\d{2,4}( .*)?")
+# Digits, in groups of three or not, with a fraction; signs, currencies and units that are no words.
+_AMOUNT = re.compile(r"[^\w.,]*(?:\d{1,3}(?:[,.'\s]\d{3})+|\d+)(?:[.,]\d+)?[^\w.,]*")
 
 
 def sample_of(data: Dataset) -> tuple[Dataset, Any]:
@@ -45,6 +47,9 @@ def features_of(data: Dataset, keep: list[str]) -> tuple[Dataset, list[str]]:
         elif name in data.words and _are_dates(some.X[:, k]):
             say(f"column {name!r} holds dates: each is taken for a word; make numbers of them "
                 "(years, days since ...) if their order matters")  # fmt: skip
+        elif name in data.words and (odd := _no_number(some.X[:, k])):
+            say(f"column {name!r} holds numbers, but {odd!r} is none: each is taken for a word; "
+                "write plain numbers, and nothing where one is missing")  # fmt: skip
     kept = [name for name in data.names if name not in left]
     if not kept:
         raise UserError(
@@ -66,6 +71,8 @@ def _useless(name: str, values: Any, at: Any, is_word: bool) -> str | None:
         many = len(known) >= _FEW and len(set(known)) > 0.5 * len(known)
         if many and _are_dates(values):
             return "holds dates, most of them once"
+        if many and (odd := _no_number(values)):
+            return f"holds numbers, but {odd!r} is none, so that all are words"
         return "has a word of its own in most rows, like a name or an identifier" if many else None
     numbers = np.asarray(values, dtype=np.float64)
     if np.isnan(numbers).all():
@@ -84,6 +91,15 @@ def _useless(name: str, values: Any, at: Any, is_word: bool) -> str | None:
 def _are_dates(values: Any) -> bool:
     known = [value for value in values if value == value]
     return bool(known) and all(_DATE.fullmatch(value) for value in known[:1000])
+
+
+def _no_number(values: Any) -> str | None:
+    """What keeps a column of words that are mostly amounts from being one of numbers."""
+    known = [value for value in values if value == value][:1000]
+    if 2 * sum(_AMOUNT.fullmatch(value) is not None for value in known) <= len(known):
+        return None
+    # a comma may be the decimal point: anything else is a better example
+    return max(known, key=lambda value: [as_numbers((value,), c) is None for c in (True, False)])
 
 
 def require_classes(data: Dataset) -> None:

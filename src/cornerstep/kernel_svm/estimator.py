@@ -30,7 +30,6 @@ from cornerstep.kernel_svm.pairs import (
 from cornerstep.kernel_svm.training import TrainedPair, train_pairs
 from cornerstep.learning.callbacks import iteration_callback, watched
 from cornerstep.learning.display import MarginsDisplay
-from cornerstep.learning.fitting import raise_if_interrupted
 from cornerstep.learning.kernel_blocks import centred
 from cornerstep.learning.kernel_onnx import KernelGraph
 from cornerstep.learning.specs import Schema
@@ -269,7 +268,6 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, KernelMachine):
                 ConvergenceWarning,
                 stacklevel=2,
             )
-        raise_if_interrupted(self)
         return self
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> list[TrainedPair]:

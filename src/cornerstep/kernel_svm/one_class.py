@@ -25,7 +25,6 @@ from cornerstep.kernel_svm.pairs import kernel_shift
 from cornerstep.kernel_svm.problem import ReducedHullProblem
 from cornerstep.kernel_svm.training import Training, require_apart
 from cornerstep.learning.callbacks import watched
-from cornerstep.learning.fitting import raise_if_interrupted
 from cornerstep.learning.kernel_onnx import KernelGraph
 from cornerstep.learning.specs import Schema
 from cornerstep.optimiser.loop import Callback
@@ -178,7 +177,6 @@ class OneClassHull(OutlierMixin, KernelMachine):
         """
         watched(self, X, y, partial(self._fit, X, sample_weight))
         self.warn_if_short()
-        raise_if_interrupted(self)
         return self
 
     def _fit(self, X: Any, sample_weight: Any) -> None:

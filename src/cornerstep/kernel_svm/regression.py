@@ -17,7 +17,6 @@ from cornerstep.kernel_svm.model_file import REGRESSION
 from cornerstep.kernel_svm.pairs import kernel_shift
 from cornerstep.kernel_svm.training import Training
 from cornerstep.learning.callbacks import watched
-from cornerstep.learning.fitting import raise_if_interrupted
 from cornerstep.learning.kernel_blocks import centred
 from cornerstep.learning.specs import Schema
 from cornerstep.optimiser.loop import Callback
@@ -170,7 +169,6 @@ class ReducedHullSVR(RegressorMixin, KernelMachine):
         """
         watched(self, X, y, partial(self._fit, X, y, sample_weight))
         self.warn_if_short()
-        raise_if_interrupted(self)
         return self
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:

@@ -1,4 +1,4 @@
-"""What every fit keeps to: a failure leaves the model as it was, small products one thread."""
+"""What every fit keeps to: failures leave the model as it was, Ctrl-C ends all, few threads."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 
 from cornerstep.core.threads import fit_threads
+from cornerstep.optimiser.loop import deferred_presses
 from cornerstep.optimiser.result import Status
 
-_ALONE = "sklearn.pipeline", "sklearn.base"  # a pipeline that is fitted is the model
+# A pipeline that is fitted is the model; callbacks see it fitted.
+_ALONE = "sklearn.pipeline", "sklearn.base", "sklearn.callback"
 
 
 @contextmanager
@@ -21,8 +23,12 @@ def whole_fit(estimator: Any) -> Iterator[None]:
 
     Numbers that are not finite are refused with a reason, or the certificate says what is left
     to prove: NumPy need not warn of them.  Threads are those of ``n_jobs``.
+
+    Ctrl-C, which ends a fit and keeps the model so far, ends what the fit is a part of as well, by
+    a KeyboardInterrupt: a search or a cross-validation would go on with the next fit, and take the
+    score of a model that is not finished for one that is.
     """
-    before = dict(vars(estimator))
+    before, presses = dict(vars(estimator)), deferred_presses()
     try:
         with (
             np.errstate(over="ignore", invalid="ignore", divide="ignore"),
@@ -33,15 +39,8 @@ def whole_fit(estimator: Any) -> Iterator[None]:
         vars(estimator).clear()
         vars(estimator).update(before)
         raise
-
-
-def raise_if_interrupted(estimator: Any) -> None:
-    """After Ctrl-C raise a KeyboardInterrupt if the fit is a part of something larger.
-
-    A search or a cross-validation would go on with the next fit, and take the score of a model that
-    is not finished for one that is.  The model so far is kept all the same.
-    """
-    if estimator.status_ is Status.INTERRUPTED and _is_part_of_something_larger():
+    pressed = estimator.status_ is Status.INTERRUPTED or deferred_presses() > presses
+    if pressed and _is_part_of_something_larger():
         raise KeyboardInterrupt(f"{type(estimator).__name__} keeps the best model so far")
 
 
@@ -51,6 +50,6 @@ def _is_part_of_something_larger() -> bool:
     while frame.f_back is not None:
         frame = frame.f_back
         module = frame.f_globals.get("__name__", "")
-        if module.partition(".")[0] in ("sklearn", "joblib") and module not in _ALONE:
+        if module.partition(".")[0] in ("sklearn", "joblib") and not module.startswith(_ALONE):
             return True
     return False

@@ -26,7 +26,6 @@ from cornerstep.data.rows import HeldRows, Rows, as_rows, is_dask
 from cornerstep.learning.callbacks import Watchable, iteration_callback, watched
 from cornerstep.learning.display import MarginsDisplay
 from cornerstep.learning.estimator import CertifiedEstimator, SupportExamples, Weights
-from cornerstep.learning.fitting import raise_if_interrupted
 from cornerstep.learning.kernel_functions import Kernel, gamma_value
 from cornerstep.learning.kernel_onnx import IN_GRAPHS, KernelGraph
 from cornerstep.learning.specs import Schema
@@ -325,7 +324,6 @@ class MulticlassSVC(
         posed = watched(self, X, y, partial(self._fit, X, y, sample_weight))
         self.warn_if_short()
         self.warn_if_constant(self._is_constant(posed), *self._constancy())
-        raise_if_interrupted(self)
         return self
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Posed:

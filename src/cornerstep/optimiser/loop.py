@@ -23,6 +23,7 @@ from cornerstep.optimiser.result import Status, Trace
 
 _PATIENCE = 100  # certified looks in which neither value nor gap improves before giving up
 
+_presses: list[int] = []  # of Ctrl-C, put off
 _FINISHING = "interrupted: finishing with the best so far (once more: stop at once)"
 
 
@@ -289,6 +290,11 @@ class _Stall:
         return self.count >= _PATIENCE
 
 
+def deferred_presses() -> int:
+    """How many times :func:`deferred_interrupt` has put Ctrl-C off so far."""
+    return len(_presses)
+
+
 @contextmanager
 def deferred_interrupt() -> Iterator[Callable[[], bool]]:
     """Turn a first Ctrl-C into a flag read between iterations; a second interrupts at once."""
@@ -302,6 +308,7 @@ def deferred_interrupt() -> Iterator[Callable[[], bool]]:
         if pressed:
             raise KeyboardInterrupt
         pressed.append(number)
+        _presses.append(number)
         print(_FINISHING, file=sys.stderr, flush=True)
 
     if previous is not signal.default_int_handler:

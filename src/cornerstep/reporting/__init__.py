@@ -20,7 +20,7 @@ __all__ = ["Section", "report", "section", "write_page"]
 def report(
     estimator: Any,
     X: Any,
-    y: Any,
+    y: Any = None,
     path: str | os.PathLike[str] | None = None,
     *,
     title: str | None = None,
@@ -34,6 +34,7 @@ def report(
     estimator : fitted estimator, or pipeline that ends in one
     X, y
         Data to measure errors, confusions and margins on: held-out data, or the training data.
+        Models of one class need no y.
     path : path-like, optional
         Where to write the page.
     title : str, optional

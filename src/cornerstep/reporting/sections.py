@@ -58,6 +58,8 @@ def section(
     Section
     """
     X, y = numpy_of(X, y)
+    labelled = not is_outlier_detector(last_step(estimator))
+    y = labels_of(X, y) if labelled else y
     names = _feature_names(estimator, feature_names)
     X, estimator = prepared(estimator, X), made_of_numpy(last_step(estimator))
     proof = certificate(estimator)
@@ -69,7 +71,7 @@ def section(
     else:
         facts, more = _scored(estimator, X, y, data_name), []
     figures += more
-    rows = X.shape[0] if is_outlier_detector(estimator) else len(labels_of(X, y))
+    rows = len(y) if labelled else X.shape[0]
     figures += _strongest(estimator, names)
     body = (
         _proof(proof)

@@ -16,7 +16,6 @@ from cornerstep.core.types import FloatArray
 from cornerstep.data.rows import is_dask
 from cornerstep.learning.callbacks import Watchable, iteration_callback, watched
 from cornerstep.learning.estimator import CertifiedEstimator, Weights
-from cornerstep.learning.fitting import raise_if_interrupted
 from cornerstep.learning.specs import Schema
 from cornerstep.optimiser.loop import Callback, Stopping
 from cornerstep.structured import parameters, verification
@@ -287,7 +286,6 @@ class StructuredSVC(Watchable, CertifiedEstimator):
         weights = example_weights(sample_weight, n)
         watched(self, X, y, partial(self._train, X, y, weights, bags, validation))
         self.warn_if_short()
-        raise_if_interrupted(self)
         return self
 
     def _train(self, X: Any, y: Any, weights: FloatArray, bags: Any, validation: Any) -> None:

@@ -19,7 +19,7 @@ from cornerstep.core.types import FloatArray
 from cornerstep.learning.certificates import Certificate
 from cornerstep.learning.claims import Recomputed
 from cornerstep.learning.estimator import CertifiedEstimator, Weights
-from cornerstep.learning.fitting import raise_if_interrupted, whole_fit
+from cornerstep.learning.fitting import whole_fit
 from cornerstep.learning.specs import Schema
 from cornerstep.optimiser.loop import Callback
 from cornerstep.structured import tagger_model_file, tokens, verification
@@ -193,7 +193,6 @@ class SequenceTagger(CertifiedEstimator):
                 setattr(self, name, getattr(svm, name))
             self.record(svm.machines_)
         self.warn_if_short()
-        raise_if_interrupted(self)
         return self
 
     @property

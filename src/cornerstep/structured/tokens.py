@@ -24,7 +24,7 @@ from cornerstep.structured.templates import attributes_of, template_features
 DICTS, STRINGS, MATRICES = "dicts", "strings", "matrices"
 KINDS = (DICTS, STRINGS, MATRICES)
 
-_TOKEN = {DICTS: "a dict of features", STRINGS: "a list of strings"}
+_TOKEN = {DICTS: "a dict of features", STRINGS: "a list of strings (such as ['word=the'])"}
 
 
 class Vocabulary:

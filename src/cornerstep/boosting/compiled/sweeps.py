@@ -147,8 +147,13 @@ def balances(
     """Half the sum of ``signed`` less that over the examples with a feature in bins 0 .. b."""
     table = np.zeros((-(-n_bins.size // LANES), n_bins.max(), LANES), signed.dtype)
     add_cells(cells, signed, table.reshape(-1))
-    balance(table)
-    return table
+    return _balanced(table)
+
+
+def _balanced(table: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """What is missing from half the sum of histograms after each bin, in their place."""
+    sums = np.cumsum(table, axis=1, out=table)
+    return np.subtract(sums[:, -1:] / 2, sums, out=table)
 
 
 @njit_noalloc(nogil=True)
@@ -157,19 +162,6 @@ def add_cells(cells, signed, flat):
     for i in range(cells.shape[0]):
         for g in range(cells.shape[1]):
             flat[cells[i, g]] += signed[i]
-
-
-@njit_noalloc(nogil=True)
-def balance(table):
-    """Replace histograms by what is missing from half their sum after each bin."""
-    for j in range(table.shape[0]):
-        for b in range(1, table.shape[1]):
-            for lane in range(LANES):
-                table[j, b, lane] += table[j, b - 1, lane]
-        for lane in range(LANES):
-            half = table[j, -1, lane] / 2
-            for b in range(table.shape[1]):
-                table[j, b, lane] = half - table[j, b, lane]
 
 
 def room(beyond: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], ...]:
@@ -264,7 +256,7 @@ def best_trees(
             flat[cell] = 0.0
         at: Any = np.int64(-1)  # a literal would be compiled for apart
         total = 0.0
-        t0 = 0
+        t0: Any = np.int64(0)
         while t0 < cuts - 1:
             t1 = t0 + 1
             while np.isnan(tried[f, t1]):
@@ -283,29 +275,26 @@ def best_trees(
         _write_tree(left, beyond, n_bins, f, cut, of_left, of_right, table, nodes[f], leaves[f])
 
 
-@njit_alloc(nogil=True)
+@njit_noalloc(nogil=True)
 def propose_trees(
-    cells, order, starts, n_bins, signed, beyond, first, last, n_tried, start, n_parts
+    cells, order, starts, n_bins, signed, beyond, first, last, n_tried, start, n_parts, work, nodes
 ):
     """Depth-2 trees of large edge for every root feature in ``first .. last - 1``, quickly.
 
     About ``n_tried`` of a root's thresholds are tried, others for each ``start``; from each of
     ``n_parts`` ranges of them the best is taken.  The bins may be coarser than those of
-    :func:`best_trees`, and sums are in the precision of ``signed``.
+    :func:`best_trees`, and sums are in the precision of ``signed``.  ``work`` is :func:`room`.
 
-    Returns
-    -------
-    nodes : int array of shape (n_trees, 3, 2)
-        Feature and threshold of the root; the features of its children, their thresholds 0.
+    Writes to ``nodes``, zeros of shape (n_parts * (last - first), 3, 2): the feature and threshold
+    of the root; the features of its children.  Returns how many trees there are.
     """
-    left = np.empty_like(beyond)
-    flat = left.reshape(-1)
-    values = np.empty((2, beyond.shape[0], LANES), beyond.dtype)
-    nodes = np.zeros((n_parts * (last - first), 3, 2), np.int64)
+    left, flat, values = work[:3]
     n_trees = 0
     for f in range(first, last):
-        left[:] = 0.0
-        at, total, part, best = -1, 0.0, -1, -1.0
+        for cell in range(flat.size):
+            flat[cell] = 0.0
+        at: Any = np.int64(-1)  # a literal would be compiled for apart
+        total, part, best = 0.0, -1, -1.0
         cuts = max(n_bins[f] - 1, 1)
         stride = max(cuts // n_tried, 1)
         for t in range(start % stride, cuts, stride):
@@ -319,19 +308,19 @@ def propose_trees(
                 best = value
                 nodes[n_trees - 1, 0, 0], nodes[n_trees - 1, 0, 1] = f, t
                 nodes[n_trees - 1, 1, 0], nodes[n_trees - 1, 2, 0] = of_left, of_right
-    return nodes[:n_trees]
+    return n_trees
 
 
-@njit_alloc(nogil=True)
-def finish_trees(columns, n_bins, signed, nodes, leaves):
-    """Set the children's thresholds in ``nodes`` and the ``leaves`` to the best; answer the edges.
+@njit_noalloc(nogil=True)
+def finish_trees(columns, n_bins, signed, table, nodes, leaves, edges):
+    """Set the children's thresholds in ``nodes``, the ``leaves`` and the ``edges`` to the best.
 
-    ``columns`` has one row per feature.
+    ``columns`` has one row per feature; ``table``, two rows with an entry for each bin, is
+    overwritten.
     """
-    edges = np.zeros(nodes.shape[0])
-    table = np.empty((2, n_bins.max()))
     for k in range(nodes.shape[0]):
-        table[:] = 0.0
+        for b in range(table.shape[1]):
+            table[0, b] = table[1, b] = 0.0
         root, cut = columns[nodes[k, 0, 0]], nodes[k, 0, 1]
         left, right = columns[nodes[k, 1, 0]], columns[nodes[k, 2, 0]]
         for i in range(signed.size):
@@ -339,13 +328,13 @@ def finish_trees(columns, n_bins, signed, nodes, leaves):
                 table[0, left[i]] += signed[i]
             else:
                 table[1, right[i]] += signed[i]
+        edges[k] = 0.0
         for child in range(2):
             g = nodes[k, 1 + child, 0]
             nodes[k, 1 + child, 1], leaves[k, 2 * child], leaves[k, 2 * child + 1], value = (
                 _best_split(table[child], n_bins[g])
             )
             edges[k] += value
-    return edges
 
 
 @njit_alloc(nogil=True)
@@ -362,24 +351,31 @@ def histograms_of_roots(bins, signed, n_slots):
     return table
 
 
-@njit_alloc(nogil=True)
-def trees_of(table, n_bins):
+def trees_of(table: npt.NDArray[Any], n_bins: npt.NDArray[Any]) -> tuple[Any, ...]:
     """The depth-2 tree of largest edge for every root, from :func:`histograms_of_roots`.
 
     Returns what :func:`best_trees` writes.
     """
     n_features, n_slots = table.shape[:2]
-    left = np.empty((-(-n_features // LANES), n_slots, LANES))
-    beyond = np.empty_like(left)
+    n_blocks = -(-n_features // LANES)
+    padded = np.zeros((n_slots, n_blocks * LANES))
+    padded[:, :n_features] = table[0].sum(axis=0)  # over the bins of any root
+    by_block = padded.reshape(n_slots, n_blocks, LANES).transpose(1, 0, 2)
+    trees: tuple[Any, ...] = best_of_roots(table, n_bins, _balanced(np.ascontiguousarray(by_block)))
+    return trees
+
+
+@njit_alloc(nogil=True)
+def best_of_roots(table, n_bins, beyond):
+    """:func:`trees_of`, given half the sums less those of the first bins."""
+    n_features = table.shape[0]
+    left = np.empty_like(beyond)
+    n_slots = left.shape[1]
     values = np.empty((2, left.shape[0], LANES))
     edges, column = np.empty(n_features), np.empty(n_slots)
     nodes = np.empty((n_features, 3, 2), np.int64)
     leaves = np.empty((n_features, 4))
     for f in range(n_features):
-        beyond[:] = 0.0
-        for t in range(n_slots):
-            _add_table(table[f, t], beyond)
-        balance(beyond)
         left[:] = 0.0
         best, cut, total = -1.0, 0, 0.0
         for t in range(max(n_bins[f] - 1, 1)):

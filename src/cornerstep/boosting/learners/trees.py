@@ -241,15 +241,21 @@ class TreeLearner:
         self._asked += 1
         cells, starts, n_bins, merged, shift = self._merging(self._asked % _SHIFTS)
         fixed = (cells, self._order, starts, n_bins, few, kernels.balances(cells, n_bins, few))
-        parts = self._by_roots(
-            lambda a, b: kernels.propose_trees(*fixed, a, b, _TRIED, self._asked, _PARTS)
-        )
-        nodes = np.concatenate(parts)
+
+        def propose(first: int, last: int) -> IntArray:
+            nodes = np.zeros((_PARTS * (last - first), 3, 2), np.int64)
+            numbers = first, last, _TRIED, self._asked, _PARTS
+            return nodes[: kernels.propose_trees(*fixed, *numbers, kernels.room(fixed[-1]), nodes)]
+
+        nodes = np.concatenate(self._by_roots(propose))
         f = nodes[:, 0, 0]
         last = (nodes[:, 0, 1] + 1) * merged[f] - shift[f]
         nodes[:, 0, 1] = np.minimum(last, self.binning.n_bins[f]) - 1
-        leaves = np.empty((len(nodes), 4))
-        edges = kernels.finish_trees(self._columns, self.binning.n_bins, signed, nodes, leaves)
+        leaves, edges = np.empty((len(nodes), 4)), np.empty(len(nodes))
+        table = np.empty((2, self.binning.n_bins.max()))
+        kernels.finish_trees(
+            self._columns, self.binning.n_bins, signed, table, nodes, leaves, edges
+        )
         return edges, nodes, leaves
 
     def _merging(self, number: int) -> tuple[Any, ...]:

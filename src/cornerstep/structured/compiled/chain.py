@@ -35,16 +35,17 @@ _SMALL = 1e-200  # sums below it have lost digits
 
 
 @njit_noalloc_inner(fastmath=_FAST)
-def node_scores(chains, w, scale, i, theta):
-    """``theta[t, a] = scale (W'x_t)_a``."""
+def node_scores(chains, w, scale, i, share, theta):
+    """``theta[t, a] = scale (W'x_t)_a``, and ``share`` of the cost where label a is wrong."""
     ptr, indptr, indices, values = chains.ptr, chains.indptr, chains.indices, chains.values
     n_labels = chains.shape.n_labels
     first = ptr[i]
     length = ptr[i + 1] - first
     for t in range(length):
-        row = theta[t]
+        row, cost = theta[t], share * chains.costs[first + t]
         for a in range(n_labels):
-            row[a] = 0.0
+            row[a] = cost
+        row[chains.truth[first + t]] = 0.0
         for k in range(indptr[first + t], indptr[first + t + 1]):
             x = values[k] * scale
             base = indices[k] * n_labels
@@ -55,13 +56,22 @@ def node_scores(chains, w, scale, i, theta):
 
 
 @njit_noalloc_inner(fastmath=_FAST)
-def viterbi(theta, length, links, has_links, column, labels, first):
+def viterbi(theta, length, links, has_links, walls, work, labels, first):
     """The labeling of largest score ``sum_t theta[t, y_t] + links[y_t, y_t+1]``; its score.
 
     It is written to ``labels``, from ``first`` on.  ``theta`` is overwritten by the forward maxima;
-    the way back searches each column once, so no back pointers are kept.
+    the way back searches each column once, so no back pointers are kept.  ``work`` has a row per
+    label for ``links + walls``, and one more; only with walls are any but the last written.
     """
     n_labels = theta.shape[1]
+    column = work[n_labels]
+    if walls.shape[0]:
+        for b in range(n_labels):
+            theta[0, b] += walls[n_labels, b]
+            theta[length - 1, b] += walls[n_labels + 1, b]
+            for a in range(n_labels):
+                work[a, b] = links[a, b] + walls[a, b]
+        links = work
     if has_links:
         for t in range(1, length):
             before, link = theta[t - 1], links[0]
@@ -134,23 +144,20 @@ def decode(
     """
     size = int(np.diff(chains.ptr[first : last + 1]).max(initial=0))
     m = chains.shape.n_labels
-    work = np.empty((size, m)), np.empty(m), np.empty((m, m))
+    work = np.empty((size, m)), np.empty((m + 1, m))
     decode_all(chains, w, links_in(chains.shape, w), first, last, augment, labels, values, work)
 
 
 @njit_noalloc(nogil=True)
 def decode_all(chains, w, links, first, last, augment, labels, values, work):
-    """:func:`decode` with ``work`` to overwrite: a row per node of a chain, one more, and links."""
-    ptr, truth, has_links = chains.ptr, chains.truth, chains.shape.transitions
-    theta, column, closed = work
+    """:func:`decode` with ``work`` to overwrite: a row per node of a chain; what Viterbi needs."""
+    ptr, truth, walls, has_links = chains.ptr, chains.truth, chains.walls, chains.shape.transitions
+    theta, closed = work
+    share = 1.0 if augment else 0.0
     for i in range(first, last):
-        length = node_scores(chains, w, 1.0, i, theta)
+        length = node_scores(chains, w, 1.0, i, share, theta)
         base = score(theta, length, links, has_links, truth, ptr[i])
-        if augment:
-            add_costs(theta, chains, i, 1.0)
-        wall_off(chains, theta, length, links, closed)
-        between = closed if chains.walls.shape[0] else links
-        best = viterbi(theta, length, between, has_links, column, labels, ptr[i])
+        best = viterbi(theta, length, links, has_links, walls, closed, labels, ptr[i])
         values[i] = best - base
 
 
@@ -159,36 +166,7 @@ def all_scores(chains, w, out):
     """The scores of all nodes, one row each."""
     ptr = chains.ptr
     for i in range(ptr.shape[0] - 1):
-        node_scores(chains, w, 1.0, i, out[ptr[i] : ptr[i + 1]])
-
-
-@njit_noalloc_inner()
-def add_costs(theta, chains, i, scale):
-    """Add ``scale`` times the cost of a wrong label to all labels of chain i but the true ones."""
-    first = chains.ptr[i]
-    for t in range(chains.ptr[i + 1] - first):
-        cost = scale * chains.costs[first + t]
-        for a in range(theta.shape[1]):
-            theta[t, a] += cost
-        theta[t, chains.truth[first + t]] -= cost
-
-
-@njit_noalloc_inner()
-def wall_off(chains, theta, length, links, closed):
-    """Put -inf where constraints forbid first and last labels; then, ``closed = links + walls``.
-
-    A function without counts of references may not return an array to one with them: the caller
-    takes ``closed`` for the links where ``chains.walls`` has rows.
-    """
-    walls, n_labels = chains.walls, theta.shape[1]
-    if walls.shape[0] == 0:
-        return
-    for b in range(n_labels):
-        theta[0, b] += walls[n_labels, b]
-        theta[length - 1, b] += walls[n_labels + 1, b]
-    for a in range(n_labels):
-        for b in range(n_labels):
-            closed[a, b] = links[a, b] + walls[a, b]
+        node_scores(chains, w, 1.0, i, 0.0, out[ptr[i] : ptr[i + 1]])
 
 
 @njit_noalloc_inner()
@@ -243,17 +221,15 @@ def subgradient_sweep(order, chains, size, lam, total, late, numbers):
     ``t total - late``.
     """
     n_labels, has_links = chains.shape.n_labels, chains.shape.transitions
-    theta, column = np.empty((size, n_labels)), np.empty(n_labels)
+    theta, closed = np.empty((size, n_labels)), np.empty((n_labels + 1, n_labels))
     found = np.empty(size, np.int16)
     for position in range(order.shape[0]):
         i = order[position]
         t = numbers[0]
         scale = 1.0 / (lam * t) if t > 0 else 0.0
-        length = node_scores(chains, total, scale, i, theta)
-        add_costs(theta, chains, i, 1.0)
+        length = node_scores(chains, total, scale, i, 1.0, theta)
         links = links_of(chains, total, scale)
-        wall_off(chains, theta, length, links, links)
-        viterbi(theta, length, links, has_links, column, found, 0)
+        viterbi(theta, length, links, has_links, chains.walls, closed, found, 0)
         c = chains.weights[i] * (chains.ptr.shape[0] - 1) / chains.total
         numbers[0] += 1.0
         numbers[1] += c * loss(chains, i, found, 0)
@@ -278,9 +254,8 @@ def sum_product(chains, size, w, scale, temperature, first, last, marginals, pai
     beta, weights = np.empty((size, n_labels)), np.empty((size, n_labels))
     factors = np.exp(links - links.max())
     for i in range(first, last):
-        length = node_scores(chains, w, scale, i, theta)
+        length = node_scores(chains, w, scale, i, temperature, theta)
         here, cost = truth[ptr[i] : ptr[i + 1]], costs[ptr[i] : ptr[i + 1]]
-        add_costs(theta, chains, i, temperature)
         if chains.walls.shape[0]:
             theta[0] += chains.walls[n_labels]
             theta[length - 1] += chains.walls[n_labels + 1]

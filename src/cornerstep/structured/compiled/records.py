@@ -74,19 +74,14 @@ class Scratch(NamedTuple):
     """What a visit of a block overwrites."""
 
     theta: Any
-    dots: Any
+    closed: Any  # T with walls, and a row of labels
     moved: Any  # labels
     found: Any
     slopes: Any
-    links: Any  # T with walls
-    pairs: Any  # entries of w for pairs of labels that a direction moves, and its
-    linked: Any  # shares of them
 
 
 def scratch(size: int, n_labels: int, room: int) -> Scratch:
     """What visits of blocks overwrite: of at most so many nodes, labels and planes."""
-    theta, dots = np.empty((size, n_labels)), np.empty(n_labels)
-    links = np.empty((n_labels, n_labels))
+    theta, closed = np.empty((size, n_labels)), np.empty((n_labels + 1, n_labels))
     found, moved = np.empty(size, np.int16), np.empty(n_labels, np.int64)
-    pairs = np.empty(1 + 2 * size * room, np.int64)
-    return Scratch(theta, dots, moved, found, np.empty(room), links, pairs, np.empty(pairs.size))
+    return Scratch(theta, closed, moved, found, np.empty(room))

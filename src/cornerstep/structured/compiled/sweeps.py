@@ -9,7 +9,7 @@ the answer v and the plane u of least slope, directions are sums of differences 
 - AWAY, ``x - u``: ``psi = sum_k -a_k (phi(y_k) - phi(u))``.
 
 The sum is made in ``buffer``, which is all 0 between steps.  Labelings of a block differ at few
-nodes, and only these are read (:func:`each`).
+nodes, and only these are read (:func:`walk`).
 
 References
 ----------
@@ -31,21 +31,13 @@ from cornerstep.core.compiling import (
     njit_noalloc_inner,
     njit_noalloc_small,
 )
-from cornerstep.structured.compiled.chain import (
-    add_costs,
-    loss,
-    node_scores,
-    score,
-    viterbi,
-    wall_off,
-)
+from cornerstep.structured.compiled.chain import loss, node_scores, score, viterbi
 from cornerstep.structured.compiled.chain_planes import norm, place, plane, put
 from cornerstep.structured.solvers.settings import BLOCK
 
 FW, PAIRWISE, AWAY, AUTO = 0, 1, 2, 3
-# What is done with a direction.  A literal would be another type, for which kernels were compiled
-# again.
-ADD, ALONG, MOVE, CLEAR = (np.int64(task) for task in range(4))
+# Whether a walk adds; literals would be two types, for which it was compiled twice.
+_ADD, _MOVE = np.int64(1), np.int64(0)
 _ALONE = BLOCK.alone  # a constant to the compiler
 _ZERO, _NONE = np.int64(0), np.int64(-1)  # literals would be other types, to compile for again
 
@@ -82,15 +74,14 @@ def visit(i, rule, remembered, keep, chains, lam, state, planes, gaps, work, buf
     of weight 0 give way to new ones once a block has ``keep``.
     """
     ptr, has_links = chains.ptr, chains.shape.transitions
-    theta, dots, found = work.theta, work.dots, work.found  # theta serves `each` after the decoder
-    slopes, closed = work.slopes, work.links
+    theta, closed, _, found, slopes = work  # theta serves `walk` after the decoder
     w, links, numbers = state.w, state.links, state.numbers
     length = ptr[i + 1] - ptr[i]
     own = 0.0
     if remembered:
-        along_planes(chains, planes, i, w, dots, slopes)
+        along_planes(chains, planes, i, w, closed[closed.shape[0] - 1], slopes)
     else:
-        node_scores(chains, w, 1.0, i, theta)
+        node_scores(chains, w, 1.0, i, 1.0, theta)
         own = score(theta, length, links, has_links, chains.truth, ptr[i])
         for k in range(planes.counts[i]):
             at = plane(planes, ptr, i, k)
@@ -99,25 +90,21 @@ def visit(i, rule, remembered, keep, chains, lam, state, planes, gaps, work, buf
     answer, begin, top, lost = planes.labels, plane(planes, ptr, i, best), slopes[best], 0.0
     if not remembered:
         answer, begin = found, _ZERO
-        add_costs(theta, chains, i, 1.0)
-        wall_off(chains, theta, length, links, closed)
-        between = closed if chains.walls.shape[0] else links
-        top = viterbi(theta, length, between, has_links, dots, found, _ZERO) - own
+        top = viterbi(theta, length, links, has_links, chains.walls, closed, found, _ZERO) - own
         top *= chains.weights[i] / chains.total
         lost = loss(chains, i, found, _ZERO)
         gaps[i] = top - middle if top > middle else 0.0
         best = place(planes, ptr, i, found)
     numbers[0] += 1.0
     kind, step, limit = choose(
-        i, rule, chains, lam, planes, top, middle, slopes[worst], worst, answer, begin, work, buffer
-    )
+        i, rule, chains, lam, state, planes, top, middle, slopes[worst], worst, answer, begin, work,
+        buffer,
+    )  # fmt: skip
     if kind < 0:
         return
     amount = chains.weights[i] * step / (lam * chains.total)
     late = 0.5 * numbers[0] * (numbers[0] - 1.0)
-    each(
-        MOVE, kind, chains, planes, i, worst, answer, begin, amount, late, work, buffer, w, state.v
-    )
+    walk(_MOVE, kind, chains, planes, i, worst, answer, begin, amount, late, work, buffer, state)
     if best < 0 and kind != AWAY:
         best = put(planes, ptr, i, found, lost, keep)
     update_weights(chains, planes, i, kind, step, limit, best, worst, numbers)
@@ -125,16 +112,16 @@ def visit(i, rule, remembered, keep, chains, lam, state, planes, gaps, work, buf
 
 @njit_noalloc_inner()
 def rank(chains, planes, i, own, slopes):
-    """Make scores ``w'phi_k`` slopes ``p_i (L_k - w'psi_k)``; their mean, the best and the worst.
+    """Make ``L_k + w'phi_k`` slopes ``p_i (L_k - w'psi_k)``; their mean, the best and the worst.
 
     Slopes are the dual's derivatives in a_k, p_i the chain's share of the weights, ``own = w'phi``
     of the truth.  The worst is that of least slope among the planes that have weight.
     """
     weight, total = chains.weights[i], chains.total
-    weights, losses, counts = planes.weights, planes.losses, planes.counts
+    weights, counts = planes.weights, planes.counts
     middle, best, worst = 0.0, 0, 0
     for k in range(counts[i]):
-        slopes[k] = (losses[i, k] + slopes[k] - own) * weight / total
+        slopes[k] = (slopes[k] - own) * weight / total
         middle += weights[i, k] * slopes[k]
         if slopes[k] > slopes[best]:
             best = k
@@ -144,7 +131,9 @@ def rank(chains, planes, i, own, slopes):
 
 
 @njit_noalloc_inner()
-def choose(i, rule, chains, lam, planes, top, middle, low, worst, answer, begin, work, buffer):
+def choose(
+    i, rule, chains, lam, state, planes, top, middle, low, worst, answer, begin, work, buffer
+):  # fmt: skip
     """The direction that the rule takes: its kind (-1 if none), step and largest step.
 
     The direction is left in ``buffer``.
@@ -153,11 +142,10 @@ def choose(i, rule, chains, lam, planes, top, middle, low, worst, answer, begin,
     back = middle - low if heavy < _ALONE else 0.0
     step, limit, gain = 0.0, 0.0, 0.0
     kind: Any = _NONE
-    for direction in range(3):
-        if direction != rule and rule != AUTO and (rule != AWAY or direction == PAIRWISE):
-            continue
-        if rule == AWAY and direction == (AWAY if top - middle >= back else FW):
-            continue
+    first, last = (FW, AWAY) if rule == AUTO else (rule, rule)
+    if rule == AWAY and top - middle >= back:
+        first = last = FW
+    for direction in range(first, last + 1):
         if direction == FW:
             rise, furthest = top - middle, 1.0
         elif direction == PAIRWISE:
@@ -166,53 +154,58 @@ def choose(i, rule, chains, lam, planes, top, middle, low, worst, answer, begin,
             rise, furthest = back, heavy / (1.0 - heavy) if heavy < _ALONE else 0.0
         if rise <= 0.0:
             continue
-        square = 0.0
-        for task in range(ADD, CLEAR + 1):
-            if task < MOVE or (task == CLEAR and rule == AUTO):  # only a trial
-                square += each(
-                    task, direction, chains, planes, i, worst, answer, begin, 0.0, 0.0, work,
-                    buffer, buffer, buffer,
-                )  # fmt: skip
+        square = walk(
+            _ADD, direction, chains, planes, i, worst, answer, begin, 0.0, 0.0, work, buffer, state
+        )
+        if rule == AUTO:  # only a trial
+            walk(
+                _MOVE, direction, chains, planes, i, worst, answer, begin, 0.0, 0.0, work, buffer,
+                state,
+            )  # fmt: skip
         curvature = square * weight * weight / (lam * total * total)
         along = rise / curvature if curvature * furthest > rise else furthest
         wins = along * rise - 0.5 * along * along * curvature
         if kind < 0 or wins > gain:
             gain, kind, step, limit = wins, direction, along, furthest
     if rule == AUTO and kind >= 0:
-        each(
-            ADD,
-            kind,
-            chains,
-            planes,
-            i,
-            worst,
-            answer,
-            begin,
-            0.0,
-            0.0,
-            work,
-            buffer,
-            buffer,
-            buffer,
-        )
+        walk(_ADD, kind, chains, planes, i, worst, answer, begin, 0.0, 0.0, work, buffer, state)
     return kind, step, limit
 
 
 @njit_noalloc_inner()
-def each(task, kind, chains, planes, i, worst, answer, begin, amount, late, work, buffer, w, v):
-    """The task for all entries of a direction psi; the sum of its answers.
+def walk(adding, kind, chains, planes, i, worst, answer, begin, amount, late, work, buffer, state):
+    """Visit the entries of a direction psi: add it to the buffer, or take it from there.
 
-    ADD: ``buffer += psi``; ALONG: returns ``<psi, buffer>``.  MOVE: ``w += amount buffer`` and
-    ``v += late amount buffer`` at the entries of psi, which are then 0 in the buffer; CLEAR: only
-    that.  ADD leaves what psi has of labels in ``work.theta`` and what it has of pairs of labels in
-    ``work.pairs``, where the others find it.
+    Adding: ``buffer += psi``; returns ``|psi|²`` of a buffer that was 0.  Else ``w += amount
+    buffer`` and ``v += late amount buffer`` at the entries of psi, which are then 0 in the buffer.
+    The labels' shares of psi are left in ``work.theta``, where the second way finds them.
     """
+    if kind == AWAY:
+        answer, begin = planes.labels, plane(planes, chains.ptr, i, worst)
     n_labels, first = chains.shape.n_labels, chains.ptr[i]
-    length, shares, moved, total = chains.ptr[i + 1] - first, work.theta, work.moved, 0.0
-    if task == ADD:
-        collect(kind, chains, planes, i, worst, answer, begin, work)
-    for e in range(1, work.pairs[0]):
-        total += visit_entry(task, work.pairs[e], work.linked[e], amount, late, buffer, w, v)
+    base, length = chains.shape.n_features * n_labels, chains.ptr[i + 1] - first
+    low, high = (worst, worst + 1) if kind == PAIRWISE else (_ZERO, planes.counts[i])
+    shares, moved, w, v, total = work.theta, work.moved, state.w, state.v, 0.0
+    if adding:
+        shares[:length] = 0.0
+    for k in range(low, high):
+        share = planes.weights[i, k]
+        if share == 0.0:
+            continue
+        if kind != FW:
+            share = -share if kind == AWAY else 1.0
+        at = plane(planes, chains.ptr, i, k)
+        one = other = _ZERO
+        for t in range(length):
+            left, right, one, other = one, other, planes.labels[at + t], answer[begin + t]
+            if adding and one != other:
+                shares[t, one] += share
+                shares[t, other] -= share
+            if chains.shape.transitions and t > 0 and (one != other or left != right):
+                entry = base + left * n_labels + one
+                total += visit_entry(adding, entry, share, amount, late, buffer, w, v)
+                entry = base + right * n_labels + other
+                total += visit_entry(adding, entry, -share, amount, late, buffer, w, v)
     for t in range(length):
         count = 0
         for a in range(n_labels):
@@ -224,63 +217,27 @@ def each(task, kind, chains, planes, i, worst, answer, begin, amount, late, work
                 x, at = chains.values[e], chains.indices[e] * n_labels
                 for j in range(count):
                     c = x * shares[t, moved[j]]
-                    total += visit_entry(task, at + moved[j], c, amount, late, buffer, w, v)
+                    total += visit_entry(adding, at + moved[j], c, amount, late, buffer, w, v)
     return total
 
 
-@njit_noalloc_inner()
-def collect(kind, chains, planes, i, worst, answer, begin, work):
-    """What a direction has of each label of each node, and of pairs of labels of neighbours.
-
-    ``work.theta`` takes the labels; ``work.pairs`` the entries of the pairs in w, each as often as
-    a plane has it, from place 1 to before ``work.pairs[0]``, and ``work.linked`` their shares.
-    """
-    if kind == AWAY:
-        answer, begin = planes.labels, plane(planes, chains.ptr, i, worst)
-    n_labels, length = chains.shape.n_labels, chains.ptr[i + 1] - chains.ptr[i]
-    base, count = chains.shape.n_features * n_labels, 1
-    low, high = (worst, worst + 1) if kind == PAIRWISE else (_ZERO, planes.counts[i])
-    shares, pairs, linked = work.theta, work.pairs, work.linked
-    shares[:length] = 0.0
-    for k in range(low, high):
-        share = planes.weights[i, k]
-        if share == 0.0:
-            continue
-        if kind != FW:
-            share = -share if kind == AWAY else 1.0
-        at = plane(planes, chains.ptr, i, k)
-        one = other = _ZERO
-        for t in range(length):
-            left, right, one, other = one, other, planes.labels[at + t], answer[begin + t]
-            if one != other:
-                shares[t, one] += share
-                shares[t, other] -= share
-            if chains.shape.transitions and t > 0 and (one != other or left != right):
-                pairs[count], linked[count] = base + left * n_labels + one, share
-                pairs[count + 1], linked[count + 1] = base + right * n_labels + other, -share
-                count += 2
-    pairs[0] = count
-
-
 @njit_noalloc_small()
-def visit_entry(task, at, c, amount, late, buffer, w, v):
-    """The task of :func:`each` at one entry of psi, to which ``c`` is added."""
-    if task == ADD:
-        buffer[at] += c
-        return 0.0
-    if task == ALONG:
-        return c * buffer[at]
-    if task == MOVE:
-        change = amount * buffer[at]
-        w[at] += change
-        v[at] += late * change
+def visit_entry(adding, at, c, amount, late, buffer, w, v):
+    """What :func:`walk` does at an entry of psi, to which c is added; by how much |psi|² grows."""
+    before = buffer[at]
+    if adding:
+        buffer[at] = before + c
+        return c * (before + buffer[at])
+    change = amount * before
+    w[at] += change
+    v[at] += late * change
     buffer[at] = 0.0
     return 0.0
 
 
 @njit_noalloc_inner()
 def along_planes(chains, planes, i, vector, dots, out):
-    """``out[k] = <vector, phi_k>`` of the planes of block i, but for a constant that they share.
+    """``out[k] = L_k + <vector, phi_k>`` of the planes of block i, but for a constant they share.
 
     Only nodes where planes disagree are looked at, and each of their labels once.
     """
@@ -290,7 +247,7 @@ def along_planes(chains, planes, i, vector, dots, out):
     length, count = ptr[i + 1] - ptr[i], planes.counts[i]
     labels, first = planes.labels, plane(planes, ptr, i, _ZERO)
     for k in range(count):
-        out[k] = 0.0
+        out[k] = planes.losses[i, k]
     before = False  # whether planes disagree at the node before
     for t in range(length):
         differ = False
@@ -319,21 +276,18 @@ def along_planes(chains, planes, i, vector, dots, out):
 @njit_noalloc_inner()
 def update_weights(chains, planes, i, kind, step, limit, best, worst, numbers):
     """Carry a step over to the weights of block i and to l."""
-    weights, losses, count = planes.weights, planes.losses, planes.counts[i]
+    weights, count, change = planes.weights, planes.counts[i], 0.0
     factor = 1.0 - step if kind == FW else 1.0 + step if kind == AWAY else 1.0
-    change = 0.0
     for k in range(count):
-        change -= weights[i, k] * losses[i, k]
-        weights[i, k] *= factor
-    if kind != FW:
-        left = weights[i, worst] - step if step < limit else 0.0
-        weights[i, worst] = left if left > 0.0 else 0.0
-    if kind != AWAY:
-        weights[i, best] += step
-    else:  # rounding errors would grow by 1 + step each time
+        weight = factor * weights[i, k]
+        if k == worst and kind != FW:
+            weight = weight - step if step < limit and weight > step else 0.0
+        if k == best and kind != AWAY:
+            weight += step
+        change += (weight - weights[i, k]) * planes.losses[i, k]
+        weights[i, k] = weight
+    if kind == AWAY:  # rounding errors would grow by 1 + step each time
         norm(weights, i, count)
-    for k in range(count):
-        change += weights[i, k] * losses[i, k]
-    change *= chains.weights[i]
-    numbers[1] += change / chains.total
-    numbers[2] += 0.5 * numbers[0] * (numbers[0] - 1.0) * change / chains.total
+    change *= chains.weights[i] / chains.total
+    numbers[1] += change
+    numbers[2] += 0.5 * numbers[0] * (numbers[0] - 1.0) * change
