@@ -13,7 +13,7 @@ from benchmarks.kernel_machines import Task, judge, notes, solver
 
 _ROWS = {"mnist": 10_000, "ocr letters": 10_000, "connect4": 10_000}
 SETS = (
-    "vowel", "digits", "plants100", "yaleb32", "pendigits", "usps", "isolet", "ocr letters",
+    "vowel", "8 x 8 digits", "plants100", "yaleb32", "pendigits", "usps", "isolet", "ocr letters",
     "connect4", "covtype", "mnist",
 )  # fmt: skip
 _KINDS: tuple[dict[str, float], ...] = (
@@ -22,7 +22,7 @@ _KINDS: tuple[dict[str, float], ...] = (
 
 
 def _raw(name: str) -> tuple[Any, Any]:
-    if name == "digits":
+    if name == "8 x 8 digits":
         from sklearn.datasets import load_digits
 
         return load_digits(return_X_y=True)

@@ -165,10 +165,10 @@ def add_cells(cells, signed, flat):
 
 
 def room(beyond: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], ...]:
-    """Memory that a search overwrites: a left child's histograms, the same flat, splits, bins."""
+    """Memory that a search overwrites: a left child's histograms, splits, bins."""
     left, n_slots = np.empty_like(beyond), beyond.shape[1]
     values = np.empty((2, beyond.shape[0], LANES), beyond.dtype)
-    return left, left.reshape(-1), values, np.empty(n_slots), np.empty(n_slots + 1)
+    return left, values, np.empty(n_slots), np.empty(n_slots + 1)
 
 
 @njit_noalloc(nogil=True)
@@ -177,7 +177,8 @@ def try_roots(cells, order, starts, n_bins, signed, beyond, first, last, work, t
 
     They are the first, the last, and every COARSE-th.  ``work`` is :func:`room`.
     """
-    left, flat, values = work[:3]
+    left, values = work[:2]
+    flat = left.reshape(-1)
     for f in range(first, last):
         for cell in range(flat.size):
             flat[cell] = 0.0
@@ -240,7 +241,8 @@ def best_trees(
     Writes to ``found``, for all roots: the edges; the nodes, an integer array of shape (F, 3, 2)
     with feature and threshold of the root, the left and the right child; and the leaves, (F, 4).
     """
-    left, flat, values, table, mass = work
+    left, values, table, mass = work
+    flat = left.reshape(-1)
     edges, nodes, leaves = found
     mass[0] = 0.0  # sum |u| of the bins below
     for f in range(first, last):
@@ -288,7 +290,8 @@ def propose_trees(
     Writes to ``nodes``, zeros of shape (n_parts * (last - first), 3, 2): the feature and threshold
     of the root; the features of its children.  Returns how many trees there are.
     """
-    left, flat, values = work[:3]
+    left, values = work[:2]
+    flat = left.reshape(-1)
     n_trees = 0
     for f in range(first, last):
         for cell in range(flat.size):
