@@ -174,8 +174,8 @@ def _sure(model: Any, X: Any, y: Any, share: Any, judge: Judge) -> None:
     judge.that(np.isfinite(found).all() and (found >= 0).all(), "probabilities are finite")
     judge.at_most(np.abs(found.sum(axis=1) - 1).max(), 1e-12, "probabilities sum to 1")
     scores = np.stack([0 * scores, scores], axis=1) if scores.ndim == 1 else scores
-    at = np.arange(len(scores))
-    below = scores.max(axis=1) - scores[at, found.argmax(axis=1)]
+    likeliest = found >= found.max(axis=1, keepdims=True) * (1 - 4 * np.finfo(float).eps)
+    below = scores.max(axis=1) - np.where(likeliest, scores, -np.inf).max(axis=1)
     judge.at_most((below / (np.abs(scores).max(axis=1) + 1e-300)).max(), 1e-12,
                   "the likeliest class has the largest score")  # fmt: skip
 

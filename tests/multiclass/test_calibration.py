@@ -92,3 +92,19 @@ def test_refusals(tmp_path: Any) -> None:
     model = MulticlassSVC().fit(X, y).set_params(probability=True)
     with pytest.raises(AttributeError, match="predict_proba needs a fit with probability=True"):
         model.predict_proba(X)
+
+
+def test_a_single_example_leaves_nothing_to_hold_out():
+    X, y = np.eye(3), np.arange(3)
+    model = MulticlassSVC(probability=True, smoothing=0).fit(X, y, [1.0, 0.0, 0.0])
+    assert model.temperature_ == 1.0
+    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
+
+
+def test_useless_scores_leave_probabilities_in_their_order():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((60, 2)), rng.integers(0, 3, 60)
+    model = MulticlassSVC(loss="usunier", k=2, smoothing=0, probability=True, random_state=0)
+    model.fit(X, y)
+    scores, shares = model.decision_function(X), model.predict_proba(X)
+    np.testing.assert_array_equal(scores.argmax(axis=1), shares.argmax(axis=1))

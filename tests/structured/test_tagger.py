@@ -263,3 +263,12 @@ def test_scores_of_entities_by_hand():
         entity_scores([["O"]], [["O", "O"]])
     with pytest.raises(ValueError, match="got 'NP' at token 0"):
         entities(["NP"])
+
+
+def test_a_model_without_its_words_is_refused():
+    X, y = [[{"word": "a"}, {"word": "b"}]] * 4, [["N", "V"]] * 4
+    tagger = SequenceTagger(hashing=8, random_state=0).fit(X, y)
+    tagger.complete()
+    tagger.hashing = None  # as an edited file may say
+    with pytest.raises(ValueError, match="vocabulary_ is missing"):
+        tagger.complete()

@@ -48,7 +48,10 @@ def _fits() -> dict[str, Callable[[], Any]]:
             linear(C=1e4).fit(X[:, ::-1], rng.permutation(y)),
             *(linear(tol=0.1).fit(A, classes) for A in (large, sp.csr_array(large))),
         ],
-        "ReducedHullSVC": lambda: [kernel(C=C).fit(noise, sides) for C in (1.0, 1e4)],
+        "ReducedHullSVC": lambda: [
+            kernel().fit(X, y),
+            *(kernel(C=C).fit(noise, sides) for C in (1.0, 1e4)),
+        ],
         "OneClassHull, ReducedHullSVR": lambda: [
             cornerstep.OneClassHull().fit(X),
             *(regression(nu=nu).fit(X, X[:, 0]) for nu in (None, 0.3)),

@@ -35,7 +35,8 @@ FOLDS = 5
 _ENOUGH = 1000  # held-out scores: T is one number
 TOLERANCE = 0.1  # relative gap of block ascent: log losses are those of 0.01
 _UNKNOWN = 2  # examples that could be of any class
-_RANGE = 2.0**40  # of 1/T, around what makes the largest score 1
+_SHARPEST = 2.0**40  # of 1/T, times what makes the largest score 1
+_FLATTEST = 2.0**-10  # so that rounding leaves the order of scores
 
 
 def temperature(problem: MulticlassProblem, settings: Settings, trained: Training) -> float:
@@ -54,13 +55,15 @@ def temperature(problem: MulticlassProblem, settings: Settings, trained: Trainin
         left = None if limit is None else max(limit - (work_seconds() - began), 0.0)
         machine = _machine_of(problem, kept, settings, trained.state, left)
         if machine.proof.status is Status.INTERRUPTED:
+            if not scored.any():
+                raise KeyboardInterrupt
             break
         scores[~kept] = problem.scores_of(machine.weights, machine.expansion, kept)
         scored |= ~kept
         if scored.sum() >= _ENOUGH:
             break
-    if not scored.any():
-        raise KeyboardInterrupt
+    if not scored.any():  # a single example: nothing to hold out
+        return 1.0
     return fitted_temperature(scores[scored], problem.labels[scored], problem.scales[scored])
 
 
@@ -109,7 +112,7 @@ def fitted_temperature(scores: FloatArray, labels: IntArray, weights: FloatArray
         shares = softmax(np.exp(log) * scores, axis=1)
         return float(weights @ ((shares * scores).sum(axis=1) - wanted))
 
-    low, high = -np.log(_RANGE), np.log(_RANGE)
+    low, high = np.log(_FLATTEST), np.log(_SHARPEST)
     if slope(low) >= 0.0:
         log = low
     elif slope(high) <= 0.0:

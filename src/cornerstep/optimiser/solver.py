@@ -384,7 +384,7 @@ class FrankWolfeSolver(SteppingState):
             return self.certify(self.point)
         if self._renew_below == 0:
             self._renew_below = _RENEW * proposal.gap
-            if self.is_near:
+            if self.is_near and proposal.certified:
                 return self.certify(self.point)
         return self._look(proposal.gap, proposal.certified)
 

@@ -367,6 +367,9 @@ class SequenceTagger(CertifiedEstimator):
     def complete(self) -> None:
         super().complete()
         self.model_.complete()
+        needs_words = self.tokens_ != tokens.MATRICES and self.hashing is None
+        if needs_words and self.vocabulary_ is None:
+            raise ValueError("vocabulary_ is missing, where tokens are words without hashing")
 
     def known_labels(self) -> Any:
         return self.classes_
