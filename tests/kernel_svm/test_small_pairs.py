@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_digits, load_iris
+from sklearn.datasets import load_digits
 
 from cornerstep import ReducedHullSVC, Status, certify
 from cornerstep.kernel_svm.compiled.pair_sweeps import solve_pairs
@@ -11,6 +11,7 @@ from cornerstep.kernel_svm.small_pairs import train_small_pairs
 from cornerstep.kernel_svm.solvers.settings import WorkingSetSettings
 from cornerstep.optimiser.loop import Stopping
 
+DIGITS = tuple(part[:600] for part in load_digits(return_X_y=True))
 KINDS = [{"C": 1.0}, {"C": 100.0}, {"nu": 0.1}, {"nu": 0.4}, {"K": 3.5}]
 
 
@@ -26,8 +27,7 @@ def one_by_one(model, X, y):
 @pytest.mark.parametrize("given", KINDS, ids=str)
 @pytest.mark.parametrize("kernel", ["rbf", "poly"])
 def test_the_same_as_one_by_one(given, kernel):
-    X, y = load_digits(n_class=6, return_X_y=True)
-    X, y = X[::3] / 16, y[::3]
+    X, y = DIGITS
     together = ReducedHullSVC(**given, kernel=kernel, tol=1e-6).fit(X, y)
     apart = one_by_one(ReducedHullSVC(**given, kernel=kernel, tol=1e-6), X, y)
     assert np.mean(batched(together)) > 0.5
@@ -59,7 +59,7 @@ def test_numbers_are_those_of_the_problem(given, seed):
     problems = Pairs(X, labels, np.full(n, cap), kernel, size, 10**9)
     pairs = pairs_of(4)
     found = train_small_pairs(
-        problems, pairs, Stopping(0.0, 1e-4), WorkingSetSettings(), 1, lambda: False
+        problems, pairs, Stopping(0.0, 1e-4), WorkingSetSettings(least_pairs=1), 1, lambda: False
     )
     assert found
     for k, pair in found.items():
@@ -78,18 +78,19 @@ def test_numbers_are_those_of_the_problem(given, seed):
 
 
 def test_who_cannot_be_batched():
-    X, y = load_iris(return_X_y=True)
+    X, y = DIGITS
     weights = np.linspace(0.5, 1, y.size)
     assert all(batched(ReducedHullSVC().fit(X, y)))
     assert not any(batched(ReducedHullSVC().fit(X, y, weights)))
     assert not any(batched(ReducedHullSVC(kernel="linear").fit(X, y)))
+    assert not any(batched(ReducedHullSVC().fit(X, y % 9)))  # 36 pairs
     assert not any(batched(ReducedHullSVC(cache_size=0.01).fit(X, y)))
     assert not any(batched(ReducedHullSVC(max_iter=10).fit(X, y)))
     assert any(batched(ReducedHullSVC(kernel="precomputed").fit(X @ X.T, y)))
 
 
 def test_limits_and_interrupts_leave_pairs_to_others():
-    X, y = load_iris(return_X_y=True)
+    X, y = DIGITS
     ended = ReducedHullSVC(time_limit=0).fit(X, y)
     assert not any(batched(ended))
     assert {machine.status for machine in ended.machines_} == {Status.TIME_LIMIT}

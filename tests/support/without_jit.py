@@ -124,8 +124,8 @@ def kernel_svm() -> None:
     wide[:, -1] = y
     for rows in (X, wide, csr_array(wide)):
         ReducedHullSVC(0.5, kernel="rbf", gamma=1.0, random_state=0).fit(rows, y)
-    for few in (ReducedHullSVC(nu=0.3), ReducedHullSVC(C=1.0)):  # three pairs in one call
-        few.fit(X, np.arange(40) % 3)
+    for few in (ReducedHullSVC(nu=0.3), ReducedHullSVC(C=1.0)):  # 45 pairs in one call
+        few.fit(X, np.arange(40) % 10)
     task = problem(X @ X.T + 1, np.sort(2.0 * y - 1)[::-1], K=5)
     train(task, whole_columns=0)
 

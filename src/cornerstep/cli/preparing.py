@@ -46,10 +46,11 @@ def _fits() -> dict[str, Callable[[], Any]]:
         "MulticlassSVC": lambda: [
             linear().fit(X, y),
             linear(C=1e4).fit(X[:, ::-1], rng.permutation(y)),
+            linear(C=1e12).fit(np.eye(3), np.arange(3)),
             *(linear(tol=0.1).fit(A, classes) for A in (large, sp.csr_array(large))),
         ],
         "ReducedHullSVC": lambda: [
-            kernel().fit(X, y),
+            kernel().fit(X, np.arange(90) % 10),
             *(kernel(C=C).fit(noise, sides) for C in (1.0, 1e4)),
         ],
         "OneClassHull, ReducedHullSVR": lambda: [

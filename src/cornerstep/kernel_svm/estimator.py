@@ -81,7 +81,8 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, KernelMachine):
     time_limit : float, optional
         Seconds.
     cache_size : float, default=1000
-        Megabytes that kept kernel columns of a pair of classes may take.
+        Megabytes that kept kernel columns of a pair of classes may take, or those of all pairs of
+        up to 1,000 examples together.
     class_weight : dict or 'balanced', optional
         Multiplies the weights of the examples.
     decision_function_shape : {'ovr', 'ovo'}, default='ovr'

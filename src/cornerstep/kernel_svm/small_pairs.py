@@ -24,7 +24,6 @@ from cornerstep.kernel_svm.solvers.settings import WorkingSetSettings
 from cornerstep.optimiser.loop import Stopping
 
 _BATCH = 2**22  # kernel values of a batch: some 50 ms of work between two looks at the clock
-_FEW = 3  # pairs from which on a batch pays
 
 
 class SmallPair(NamedTuple):
@@ -67,7 +66,7 @@ def train_small_pairs(
     """
     small = [k for k, classes in enumerate(pairs) if problems.counts(*classes).sum() <= WHOLE]
     cap = problems.common_cap()
-    if len(small) < _FEW or cap is None or not problems.may_keep_all():
+    if len(small) < settings.least_pairs or cap is None or not problems.may_keep_all():
         return {}
     store = problems.upper_blocks()
     found: dict[int, SmallPair] = {}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cornerstep.core.compiling import njit_alloc, njit_noalloc, njit_noalloc_inner
+from cornerstep.core.compiling import njit_alloc, njit_alloc_inner, njit_noalloc_inner
 from cornerstep.kernel_svm.compiled.rounds import WITHIN, rounds
 from cornerstep.kernel_svm.compiled.sweeps import (
     accumulate,
@@ -69,7 +69,7 @@ def balance(beta, lower, upper, total):
         beta[best] = min(max(beta[best] + missing, lower[best]), upper[best])
 
 
-@njit_noalloc_inner()
+@njit_alloc_inner()
 def fill(keys, beta, cap, sign, total):
     """The vertex with the sum: the least keys first."""
     t = of_rank(keys, int(min(np.ceil(total / cap), keys.size)) - 1)
@@ -85,7 +85,7 @@ def fill(keys, beta, cap, sign, total):
             left = max(left - cap, 0.0)
 
 
-@njit_noalloc_inner()
+@njit_alloc_inner()
 def prove(
     K,
     beta,
@@ -161,7 +161,7 @@ def prove(
     found[LEAST_SCORE], found[MOST_SCORE] = low, high
 
 
-@njit_noalloc(nogil=True)
+@njit_alloc_inner(nogil=True)
 def solve_pair(
     K,
     beta,
