@@ -86,7 +86,17 @@ def test_who_cannot_be_batched():
     assert not any(batched(ReducedHullSVC().fit(X, y % 9)))  # 36 pairs
     assert not any(batched(ReducedHullSVC(cache_size=0.01).fit(X, y)))
     assert not any(batched(ReducedHullSVC(max_iter=10).fit(X, y)))
-    assert any(batched(ReducedHullSVC(kernel="precomputed").fit(X @ X.T, y)))
+    assert not any(batched(ReducedHullSVC(kernel="precomputed").fit(X @ X.T, y)))
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "poly", "precomputed"])
+def test_certificates_hold_where_classes_differ_in_size(kernel):
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % 10
+    X = 1e3 * (rng.standard_normal((60, 3)) + 3.0 * y[:, None])
+    rows = X @ X.T if kernel == "precomputed" else X
+    model = ReducedHullSVC(C=1e-6, kernel=kernel, tol=1e-9).fit(rows, y)
+    assert certify(model, rows, y).holds
 
 
 def test_limits_and_interrupts_leave_pairs_to_others():

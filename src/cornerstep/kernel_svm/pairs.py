@@ -176,8 +176,11 @@ class Pairs:
     def may_keep_all(self) -> bool:
         """Whether all kernel values may be kept, and are in the range of float64 by far.
 
-        Pairs of a linear kernel may have offsets of their own.
+        Pairs of a linear kernel may have offsets of their own; of a matrix that is given, the sizes
+        of entries, and so the rounding, depend on the pair.
         """
+        if isinstance(self.kernel, PrecomputedKernel):
+            return False
         if self.kernel.is_foreign or self._middle is not None or 8 * self.kernel.n**2 > self._limit:
             return False
         sizes = self.kernel.sizes
