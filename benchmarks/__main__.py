@@ -71,6 +71,10 @@ def main() -> None:
     )  # fmt: skip
     parser.add_argument("--quick", action="store_true", help="of reproduce: minutes, a smoke run")
     parser.add_argument(
+        "--jobs", type=int, default=1, metavar="K",
+        help="of reproduce: datasets measured at once, a thread each; only counts are then exact",
+    )  # fmt: skip
+    parser.add_argument(
         "--folder", type=Path, help="of reproduce: where results are kept and the run goes on"
     )
     options = parser.parse_args()
@@ -78,7 +82,7 @@ def main() -> None:
         names, known = tuple(options.names[1:]), [item.suite for item in ITEMS]
         if unknown := set(names) - set(known):
             parser.error(f"NAME must be one of {', '.join(known)}, got {', '.join(unknown)}")
-        reproduce(options.quick, names, options.only, options.folder)
+        reproduce(options.quick, names, options.only, options.folder, jobs=options.jobs)
         return
     if options.names[:1] == ["fetch"]:
         _fetch(parser, tuple(options.names[1:]))

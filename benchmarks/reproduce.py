@@ -4,6 +4,9 @@ An item is a suite with settings of its own.  Its rows are kept in ``FOLDER/SUIT
 come, and are not measured again: a run that was ended goes on where it was.  Then the suite's table
 is printed, ``SUITE.json`` and ``SUITE.csv`` are written, its figures drawn into ``FOLDER/figures``,
 and ``FOLDER/index.json`` says of every item what it reproduces, what came of it and where it is.
+
+Several jobs measure several datasets at once, a process and a file in ``FOLDER/parts`` each, before
+the rest goes its way.
 """
 
 from __future__ import annotations
@@ -12,15 +15,16 @@ import json
 import subprocess
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
 from benchmarks import data
-from benchmarks.core import Row, Settings
-from benchmarks.runner import RESULTS, run, write
+from benchmarks.core import Benchmark, Dataset, Row, Settings
+from benchmarks.runner import RESULTS, Kept, run, write
 from benchmarks.suites import load
 from benchmarks.table import show
 
@@ -97,6 +101,7 @@ def reproduce(
     folder: Path | None = None,
     console: Console | None = None,
     measured: Callable[..., list[Row]] = run,
+    jobs: int = 1,
 ) -> list[dict[str, Any]]:
     """Run the items of the suites ``names`` (all if empty); what ``index.json`` says of them.
 
@@ -105,14 +110,17 @@ def reproduce(
     folder = folder or (QUICK_FOLDER if quick else FOLDER)
     console = console or Console(width=150, highlight=False)
     items = [item for item in ITEMS if not names or item.suite in names]
+    chosen = {item.suite: item.quick if quick else item.settings for item in items}
+    if only:
+        chosen = {suite: replace(settings, only=only) for suite, settings in chosen.items()}
     start, entries = time.perf_counter(), []
+    if jobs > 1:
+        _measure_parts(chosen, quick, folder, console, measured, jobs)
     for number, item in enumerate(items, 1):
         shows = "; ".join(f"{what} of {paper}" for paper, what in item.shows.items())
         place = f"[{number}/{len(items)}, {time.perf_counter() - start:.0f} s] {item.suite}"
         console.print(f"{place}: {shows}", markup=False)
-        settings = item.quick if quick else item.settings
-        if only:
-            settings = Settings(**(asdict(settings) | {"only": only}))
+        settings = chosen[item.suite]
         begun = time.perf_counter()
         said = _run(item.suite, settings, quick, folder, console, measured)
         seconds = round(time.perf_counter() - begun, 1)
@@ -122,6 +130,60 @@ def reproduce(
         console.print(f"{place}: {said['outcome']}, {seconds:.0f} s", markup=False)
     console.print(f"{len(items)} items in {time.perf_counter() - start:.0f} s: {folder}")
     return entries
+
+
+def _measure_parts(
+    chosen: dict[str, Settings],
+    quick: bool,
+    folder: Path,
+    console: Console,
+    measured: Callable[..., list[Row]],
+    jobs: int,
+) -> None:
+    """Measure the datasets of all suites, ``jobs`` at a time; their rows join those of the suites.
+
+    The last suites come first: theirs take the longest.
+    """
+    wholes = {suite: Kept(folder / f"{suite}.jsonl", one) for suite, one in chosen.items()}
+    parts = [
+        (suite, number, dataset.name)
+        for suite, settings in reversed(chosen.items())
+        for number, dataset in enumerate(_datasets(suite, settings))
+    ]
+
+    def measure(suite: str, number: int, name: str) -> str:
+        settings, file = chosen[suite], folder / "parts" / f"{suite}-{number}.jsonl"
+        part = Kept(file, settings)
+        for key, row in wholes[suite].rows.items():
+            if row.dataset == name and key not in part.rows:
+                part.add(row)
+        repeat = _repeat(load(suite, settings), quick)
+        measured(suite, 1, repeat, True, replace(settings, only=(name,)), file)
+        return f"{suite}, {name}"
+
+    begun = time.perf_counter()
+    with ThreadPoolExecutor(jobs) as pool:
+        runs = [pool.submit(measure, *part) for part in parts]
+        for count, done in enumerate(as_completed(runs), 1):
+            try:
+                said = done.result()
+            except subprocess.CalledProcessError as error:  # tried again with the others
+                said = f"failed: {error}"
+            seconds = time.perf_counter() - begun
+            console.print(f"[part {count}/{len(parts)}, {seconds:.0f} s] {said}", markup=False)
+    for suite, number, _ in parts:
+        rows = Kept(folder / "parts" / f"{suite}-{number}.jsonl", chosen[suite]).rows
+        for row in (row for key, row in rows.items() if key not in wholes[suite].rows):
+            wholes[suite].add(row)
+
+
+def _repeat(benchmark: Benchmark, quick: bool) -> int | None:
+    return 1 if quick and benchmark.repeat else None
+
+
+def _datasets(suite: str, settings: Settings) -> tuple[Dataset, ...]:
+    benchmark = load(suite, settings)
+    return () if benchmark.real_data and data.folder() is None else benchmark.datasets
 
 
 def _note(file: Path, entry: dict[str, Any]) -> None:
@@ -143,9 +205,10 @@ def _run(
     benchmark = load(name, settings)
     if benchmark.real_data and data.folder() is None:
         return {"outcome": f"skipped: {data.WHAT_TO_SET}"}
-    repeat = 1 if quick and benchmark.repeat else None
     try:
-        rows = measured(name, 1, repeat, True, settings, folder / f"{name}.jsonl")
+        rows = measured(
+            name, 1, _repeat(benchmark, quick), True, settings, folder / f"{name}.jsonl"
+        )
     except subprocess.CalledProcessError as error:  # the other items are still worth having
         return {"outcome": f"failed: {error}"}
     if not rows:

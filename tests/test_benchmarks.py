@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from benchmarks.__main__ import main as command
-from benchmarks.core import Answer, Benchmark, Dataset, Settings, Solver
+from benchmarks.core import Answer, Benchmark, Dataset, Row, Settings, Solver
 from benchmarks.fetch import ELSEWHERE, SOURCES, Source, fetch
 from benchmarks.reproduce import ITEMS, reproduce
 from benchmarks.smo import platt, smo
@@ -267,6 +267,37 @@ def test_a_quick_reproduction_has_every_item_and_is_not_run_again(
     again = ("q375", "boosting", "mcsvm_table1")
     reproduce(True, again, folder=tmp_path, console=console, measured=measured)
     assert before == {file: file.read_text() for file in tmp_path.glob("*.jsonl")}
+
+
+def test_jobs_measure_every_dataset_once_and_join_the_rows(tmp_path):
+    asked = []
+
+    def measured(name, threads, repeat, paths, settings, keep):
+        kept = runner.Kept(keep, settings)
+        datasets = suites.load(name, settings).datasets
+        new = [d.name for d in datasets if (d.name, "fw", 1) not in kept.rows]
+        asked.extend(new)
+        for dataset in new:
+            kept.add(Row(dataset, "fw", 1, measures={"rounds": 1.0}, seconds=[1.0]))
+        return list(kept.rows.values())
+
+    names, console = ("boosting_worst_case",), Console(file=StringIO(), width=250)
+    for jobs in (3, 1, 2):  # what one way has measured the other knows
+        entries = reproduce(
+            names=names, folder=tmp_path, console=console, measured=measured, jobs=jobs
+        )
+        wanted = [d.name for d in suites.load(*names).datasets]
+        assert len(wanted) > 1
+        assert sorted(asked) == sorted(wanted)
+        assert entries[0]["rows"] == len(wanted)
+
+
+def test_the_whole_name_of_a_dataset_keeps_no_other():
+    half = "caltech, half 1"
+    some = suites.load("mcsvm_table1", Settings((half,), splits=12)).datasets
+    assert [dataset.name for dataset in some] == [half]
+    more = suites.load("mcsvm_table1", Settings(("caltech",), splits=12)).datasets
+    assert len(more) == 12
 
 
 def test_the_page_of_the_reproduction_names_every_item_and_shows_every_figure():

@@ -51,13 +51,18 @@ NAMES = tuple(_MODULES)
 
 
 def load(name: str, settings: Settings = Settings()) -> Benchmark:  # noqa: B008 - frozen
-    """The benchmark called ``name``, with the datasets that ``settings.only`` keeps."""
+    """The benchmark called ``name``, with the datasets that ``settings.only`` keeps.
+
+    A word that is the whole name of a dataset keeps that one alone.
+    """
     module = import_module(f"benchmarks.suites.{_MODULES[name]}")
     benchmark: Benchmark = module.build(settings) if hasattr(module, "build") else module.BENCHMARK
     if not settings.only:
         return benchmark
+    names = {dataset.name for dataset in benchmark.datasets}
     kept = tuple(
         dataset for dataset in benchmark.datasets
-        if any(word in dataset.name for word in settings.only)
+        if dataset.name in settings.only
+        or any(word in dataset.name for word in settings.only if word not in names)
     )  # fmt: skip
     return replace(benchmark, datasets=kept)
