@@ -158,19 +158,22 @@ def _measure_parts(
             if row.dataset == name and key not in part.rows:
                 part.add(row)
         repeat = _repeat(load(suite, settings), quick)
-        measured(suite, 1, repeat, True, replace(settings, only=(name,)), file)
+        try:
+            measured(suite, 1, repeat, True, replace(settings, only=(name,)), file)
+        except subprocess.CalledProcessError as error:  # tried again with the others
+            return f"{suite}, {name}: failed: {error}"
         return f"{suite}, {name}"
 
     begun = time.perf_counter()
     with ThreadPoolExecutor(jobs) as pool:
         runs = [pool.submit(measure, *part) for part in parts]
-        for count, done in enumerate(as_completed(runs), 1):
-            try:
+        try:
+            for count, done in enumerate(as_completed(runs), 1):
                 said = done.result()
-            except subprocess.CalledProcessError as error:  # tried again with the others
-                said = f"failed: {error}"
-            seconds = time.perf_counter() - begun
-            console.print(f"[part {count}/{len(parts)}, {seconds:.0f} s] {said}", markup=False)
+                seconds = time.perf_counter() - begun
+                console.print(f"[part {count}/{len(parts)}, {seconds:.0f} s] {said}", markup=False)
+        finally:
+            pool.shutdown(cancel_futures=True)  # Ctrl-C does not begin those that wait
     for suite, number, _ in parts:
         rows = Kept(folder / "parts" / f"{suite}-{number}.jsonl", chosen[suite]).rows
         for row in (row for key, row in rows.items() if key not in wholes[suite].rows):
