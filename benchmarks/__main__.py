@@ -77,7 +77,7 @@ def main() -> None:
     parser.add_argument(
         "--folder", type=Path, help="of reproduce: where results are kept and the run goes on"
     )
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     if options.names[:1] == ["reproduce"]:
         names, known = tuple(options.names[1:]), [item.suite for item in ITEMS]
         if unknown := set(names) - set(known):
