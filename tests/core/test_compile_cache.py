@@ -15,6 +15,8 @@ import pytest
 
 numba = pytest.importorskip("numba")
 
+from numba import config  # noqa: E402
+
 import cornerstep  # noqa: E402
 from cornerstep.core import compile_cache, compiling  # noqa: E402
 
@@ -28,8 +30,9 @@ def twice(x):
 
 
 @pytest.fixture
-def load(tmp_path):
-    """A module of one kernel, as a new process would see it."""
+def load(tmp_path, monkeypatch):
+    """A module of one kernel, as a new process would see it; its cache lies beside it."""
+    monkeypatch.setattr(config, "CACHE_DIR", "")  # whatever NUMBA_CACHE_DIR was
     path = tmp_path / "kernel_of_the_test.py"
     path.write_text(MODULE)
 
