@@ -1,6 +1,7 @@
 """Sphinx: ``make docs`` builds the site in site/, without the network, its examples run."""
 
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -26,6 +27,7 @@ html_math_renderer = "mathml"
 
 autodoc_typehints = "none"  # docstrings say it in words
 autodoc_member_order = "bysource"
+autodoc_mock_imports = [] if find_spec("torch") else ["torch"]
 autosummary_filename_map = {"cornerstep.certificate": "cornerstep.certificate-function"}
 autosummary_context = {"protocol": [name for name in vars(CertifiedEstimator) if name[0] != "_"]}
 templates_path = ["reference/templates"]

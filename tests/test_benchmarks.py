@@ -141,7 +141,7 @@ def test_peers_of_minimize_find_the_same_minimum_and_the_judge_sees_it(task, mon
 #: The datasets that a benchmark is tried on, where it has several.
 ONLY = {
     "busy": ("breast",), "cold": ("Reduced",), "q375": ("draw 0",), "multiclass": ("usps unit",),
-    "losses_time": ("news20",),
+    "losses_time": ("news20",), "network_losses": ("1,024 rows, float32",),
     "mcsvm_figures": ("Figure 2: flowers102",), "mcsvm_table1": ("cub200",),
     "kernel": ("ijcnn1 5,000, C", "a9a, nu"), "kernel_figures": ("wdbc",), "boosting": ("thyroid",),
     "boosting_table3": ("thyroid",), "boosting_figures": ("thyroid",),

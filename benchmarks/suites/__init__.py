@@ -21,6 +21,7 @@ _MODULES = {
     "cold": "cold",
     "multiclass": "multiclass",
     "losses_time": "losses_time",
+    "network_losses": "network_losses",
     "softmax": "softmax",
     "fw_iteration": "fw_iteration",
     "gpu": "gpu",

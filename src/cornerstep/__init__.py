@@ -90,7 +90,7 @@ _MODULES = (
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
         return getattr(import_module(f"cornerstep.{_LAZY[name]}"), name)
-    if name in _MODULES:
+    if name in (*_MODULES, "torch"):  # not listed: it needs torch
         return import_module(f"cornerstep.{name}")
     raise AttributeError(f"module 'cornerstep' has no attribute {name!r}")
 

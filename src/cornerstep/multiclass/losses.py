@@ -136,7 +136,7 @@ class Loss(SimplexLoss):
 
         out, rho = np.empty_like(points), np.require(self.rho, requirements="W")
         width = points.shape[1] + 1
-        scratch = np.empty((4, width)), np.empty((2, width), np.int64)
+        scratch = np.empty((4, width)), np.empty((3, width), np.int64)
         project_rows(points, labels, rho, self.family, *scratch, out)
         return out
 

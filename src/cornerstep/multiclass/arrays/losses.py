@@ -128,8 +128,12 @@ class ArrayLoss:
         xp, k = self.xp, len(self.weights)
         own = one_hot(xp, labels, self.n_classes)
         others = xp.where(own, -math.inf, z / smoothing)
-        largest = xp.sort(others, axis=1, descending=True)
-        place = largest[:, k - 1 : k]  # ties with it are counted, whatever their size
+        if k == 1:  # softmax: the largest is all that a sort would be for
+            largest = others
+            place = xp.max(others, axis=1, keepdims=True)
+        else:
+            largest = xp.sort(others, axis=1, descending=True)
+            place = largest[:, k - 1 : k]  # ties with it are counted, whatever their size
         largest = largest - place
         tail = _log_sum(xp, largest[:, k - 1 :])
         scale = -math.log(k) - tail  # with k - 1 of them at the cap, which always fits
@@ -342,9 +346,8 @@ class ArrayLoss:
 
 
 def _log_sum(xp: Any, rows: Any) -> Any:
-    """``ln sum exp`` of each row, whose first entry is the largest."""
-    first = rows[:, :1]
-    return first[:, 0] + xp.log(xp.sum(xp.exp(rows - first), axis=1))
+    """``ln sum exp`` of each row, whose largest entry is 0."""
+    return xp.log(xp.sum(xp.exp(rows), axis=1))
 
 
 def one_hot(xp: Any, labels: Any, n_classes: int) -> Any:

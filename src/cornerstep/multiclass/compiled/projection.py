@@ -317,21 +317,56 @@ def project(c, b_y, rho, whole, beta, scratch, order, starts):
         project_each(c, b_y, rho, beta, scratch, order, starts)
 
 
+@_exactly_inner
+def _gather(c, rho, tops, index):
+    """Move entries of c that may get weight to its front, their places to ``index``; their number.
+
+    Of the entries beyond the K largest one gets weight only where a pool that begins among these
+    takes it in, and the mean of that is at least the K-th largest entry less rho_1.
+    """
+    n, K = c.shape[0], rho.shape[0]
+    found = 0
+    for j in range(n):
+        if found < K or c[j] > tops[K - 1]:
+            k = min(found, K - 1)
+            while k > 0 and tops[k - 1] < c[j]:
+                tops[k] = tops[k - 1]
+                k -= 1
+            tops[k] = c[j]
+            found = min(found + 1, K)
+    if found < K:  # of NaN
+        return n
+    least, count = tops[K - 1] - rho[0], 0
+    for j in range(n):
+        if c[j] >= least:
+            c[count] = c[j]
+            index[count] = j
+            count += 1
+    return count
+
+
 @_exactly
 def project_rows(points, labels, rho, whole, reals, integers, out):
     """Project each row of ``points`` onto the dual domain of its label, as :func:`project`.
 
-    ``reals`` has four rows and ``integers`` two to overwrite, longer than there are classes.
+    ``reals`` has four rows and ``integers`` three to overwrite, longer than there are classes.
     """
     n, m = points.shape
-    c, beta, scratch = reals[0, : m - 1], reals[1], reals[2:]
+    beta, scratch, index = reals[1], reals[2:], integers[2]
     for i in range(n):
-        y = labels[i]
+        y, count, total = labels[i], m - 1, 0.0
+        c = reals[0, : m - 1]
         for j in range(m - 1):
             c[j] = -points[i, j if j < y else j + 1]
-        project(c, points[i, y], rho, whole, beta, scratch, integers[0, : m - 1], integers[1])
-        total = 0.0
-        for j in range(m - 1):
-            out[i, j if j < y else j + 1] = -beta[j]
-            total += beta[j]
+            index[j] = j
+        if 8 * rho.shape[0] < m:  # else most are looked at anyway
+            count = _gather(c, rho, beta, index)
+        project(
+            c[:count], points[i, y], rho, whole, beta, scratch, integers[0, :count], integers[1]
+        )
+        out[i] = 0.0
+        for k in range(count):
+            j = index[k]
+            out[i, j if j < y else j + 1] = -beta[k]
+            total += beta[k]
         out[i, y] = total

@@ -1,0 +1,273 @@
+"""The losses of multi-class machines for the last layer of a network, as a torch module.
+
+``Phi_mu(s; y) = max over beta in B of <beta, z> - mu/2 |alpha|²`` of the scores s of each example
+(:mod:`cornerstep.multiclass.simplex_loss`), with an entropy in place of the square for softmax and
+top-k entropy.  Its gradient is ``-alpha``, which is found with the value: on a GPU by the kernel of
+:mod:`cornerstep.multiclass.arrays.triton_envelope`, which reads and writes each score once, on the
+CPU by the compiled projections.
+"""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import torch
+from torch.autograd.function import once_differentiable
+
+from cornerstep.core.types import FloatArray
+from cornerstep.data.arrays import has_triton, namespace
+from cornerstep.multiclass.arrays.losses import ArrayLoss
+from cornerstep.multiclass.entropic import Softmax, TopKEntropy
+from cornerstep.multiclass.losses import Loss, make_loss
+from cornerstep.multiclass.simplex_loss import SimplexLoss
+
+REDUCTIONS = ("mean", "sum", "none")
+HALF = (torch.float16, torch.bfloat16)
+_ENTRIES = 2**15  # scores at a time on the CPU: what is made of them stays in its cache
+
+
+class MarginLoss(torch.nn.Module):
+    r"""A loss of :class:`~cornerstep.MulticlassSVC` as a module, in place of ``CrossEntropyLoss``.
+
+    .. math:: \Phi_\mu(s; y) = \max_{\beta \in B} \; \langle \beta, z \rangle - \tfrac\mu2
+        \lVert \alpha \rVert^2, \qquad z_j = s_j - s_y + \Delta_j
+
+    Half-precision scores, as autocast makes them, are computed with in float64 (softmax, by torch's
+    own cross-entropy, in float32) and give a loss in float32.  A row with a score that is not
+    finite, and on a GPU one whose label is no class, has the loss NaN.
+
+    Parameters
+    ----------
+    loss : str or SimplexLoss, default='max-hinge'
+        One of ``cornerstep.losses.LOSSES``, or a loss itself.
+    k : int, default=5
+        Guesses that may be made, of 'top-k', 'usunier' and 'top-k-entropy'.
+    rho : array of shape (K,), optional
+        Of 'weighted-top-k' and 'weighted-usunier': decreasing weights of the sorted margins.
+    costs : array of shape (m, m), optional
+        Of 'cost-sensitive': Delta, a row per label.
+    smoothing : float, default=1.0
+        mu: 0 for the loss itself, whose gradient jumps; 'softmax' needs more, and is cross-entropy
+        with 1.
+    weight : tensor of shape (m,), optional
+        Of the classes; 'mean' divides by the sum of the weights of the labels.
+    ignore_index : int, default=-100
+        A label whose rows do not count.
+    reduction : {'mean', 'sum', 'none'}
+
+    Examples
+    --------
+    >>> import torch
+    >>> from cornerstep.torch import MarginLoss
+    >>> scores = torch.tensor([[2.0, 1.5, 0.0]], requires_grad=True)
+    >>> loss = MarginLoss("top-k", k=2, smoothing=0.0)(scores, torch.tensor([0]))
+    >>> loss.backward()
+    >>> print(loss.item(), scores.grad)
+    0.25 tensor([[-0.5000,  0.5000,  0.0000]])
+    """
+
+    weight: torch.Tensor | None
+
+    def __init__(
+        self,
+        loss: str | SimplexLoss = "max-hinge",
+        *,
+        k: int = 5,
+        rho: Any = None,
+        costs: Any = None,
+        smoothing: float = 1.0,
+        weight: Any = None,
+        ignore_index: int = -100,
+        reduction: str = "mean",
+    ) -> None:
+        super().__init__()
+        rho, costs = (None if given is None else np.asarray(given) for given in (rho, costs))
+        self.loss = make_loss(loss, k=k, rho=rho, costs=costs)
+        self.smoothing, self.ignore_index, self.reduction = smoothing, ignore_index, reduction
+        least = "positive" if self.loss.entropic else ">= 0"
+        if not (isinstance(smoothing, Real) and 0 <= float(smoothing) < np.inf) or (
+            self.loss.entropic and smoothing == 0
+        ):
+            raise ValueError(f"smoothing must be a number {least}, got {smoothing!r}")
+        if reduction not in REDUCTIONS:
+            raise ValueError(f"reduction must be one of {', '.join(REDUCTIONS)}, got {reduction!r}")
+        if self.loss.per_example:
+            raise ValueError(
+                "loss must have costs of classes, got costs of examples: a batch has others"
+            )
+        if weight is not None:
+            weight = torch.as_tensor(weight)
+            if weight.ndim != 1 or not bool((torch.isfinite(weight) & (weight >= 0)).all()):
+                raise ValueError(
+                    f"weight must be a vector of finite numbers >= 0, one per class, got {weight}"
+                )
+        self.register_buffer("weight", weight)
+
+    def extra_repr(self) -> str:
+        """What torch prints of the module."""
+        return f"{self.loss!r}, smoothing={self.smoothing:g}, reduction={self.reduction!r}"
+
+    def forward(self, scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """The loss of a batch.
+
+        Parameters
+        ----------
+        scores : tensor of shape (n, m) or (n, m, ...) or (m,)
+        labels : integer tensor of shape (n,) or (n, ...) or ()
+        """
+        self._check(scores, labels)
+        shape, classes = labels.shape, 0 if scores.ndim == 1 else 1
+        rows = scores.movedim(classes, -1).reshape(-1, scores.shape[classes])
+        labels = labels.reshape(-1)
+        counts = labels != self.ignore_index
+        labels = torch.where(counts, labels, 0)
+        if isinstance(self.loss, Softmax):
+            values = _cross_entropies(rows, labels, self.loss.margin, float(self.smoothing))
+        else:
+            values = _Envelope.apply(rows, labels, self.loss, float(self.smoothing))
+        if self.weight is None:
+            weights = counts.to(values.dtype)
+        else:
+            inside = labels.clamp(0, rows.shape[1] - 1)
+            weights = torch.where(counts, self.weight.to(values.dtype)[inside], 0.0)
+        values = torch.where(counts, weights * values, 0.0)
+        if self.reduction == "none":
+            return values.reshape(shape)
+        total = values.sum()
+        return total if self.reduction == "sum" else total / weights.sum()
+
+    def _check(self, scores: torch.Tensor, labels: torch.Tensor) -> None:
+        if not scores.is_floating_point() or scores.ndim == 0:
+            raise ValueError(
+                f"scores must be a tensor of real numbers, a row per example, got {scores.dtype} "
+                f"of shape {tuple(scores.shape)}"
+            )
+        classes = 0 if scores.ndim == 1 else 1
+        m, others = scores.shape[classes], scores.shape[:classes] + scores.shape[classes + 1 :]
+        if labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
+            raise ValueError(f"labels must be integers, got {labels.dtype}")
+        if labels.shape != others:
+            raise ValueError(
+                f"labels must have shape {tuple(others)} for scores of shape "
+                f"{tuple(scores.shape)}, got {tuple(labels.shape)}"
+            )
+        if labels.device != scores.device:
+            raise ValueError(f"labels must be on {scores.device}, as scores, got {labels.device}")
+        self.loss.check(m)
+        if self.weight is not None and self.weight.shape[0] != m:
+            raise ValueError(
+                f"weight must have a number for each of the {m} classes, got {len(self.weight)}"
+            )
+        if labels.device.type == "cpu" and labels.numel():
+            counted = labels[labels != self.ignore_index]
+            wrong = counted[(counted < 0) | (counted >= m)]
+            if wrong.numel():
+                raise ValueError(
+                    f"labels must be between 0 and {m - 1} or {self.ignore_index}, "
+                    f"got {int(wrong[0])}"
+                )
+
+
+def _known(labels: torch.Tensor, m: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Which labels are classes, and the labels with 0 for the others."""
+    known = (labels >= 0) & (labels < m)
+    return known, torch.where(known, labels, 0)
+
+
+def _cross_entropies(
+    scores: torch.Tensor, labels: torch.Tensor, margin: float, smoothing: float
+) -> torch.Tensor:
+    """Softmax by torch's own: ``mu`` times the cross-entropy of ``(s + margin (1 - e_y)) / mu``."""
+    known, of = _known(labels, scores.shape[1])
+    scores = scores.float() if scores.dtype in HALF else scores
+    if margin:
+        own = torch.nn.functional.one_hot(of.long(), scores.shape[1]).to(scores.dtype)
+        scores = scores + margin * (1 - own)
+    values = torch.nn.functional.cross_entropy(scores / smoothing, of.long(), reduction="none")
+    return torch.where(known, smoothing * values, torch.nan)
+
+
+class _Envelope(torch.autograd.Function):
+    """Values of rows of scores; the backward pass multiplies the points found with them."""
+
+    @staticmethod
+    def forward(ctx: Any, scores: Any, labels: Any, loss: SimplexLoss, smoothing: float) -> Any:
+        known, of = _known(labels, scores.shape[1])
+        here = scores.device.type == "cpu" or not isinstance(loss, Loss | TopKEntropy)
+        find = _by_oracles if here else _by_tensors
+        values, points = find(scores.detach(), of, loss, smoothing)
+        ctx.save_for_backward(points)
+        values = torch.where(known, values, torch.nan)
+        return values.to(torch.float32 if scores.dtype in HALF else scores.dtype)
+
+    @staticmethod
+    @once_differentiable  # type: ignore[untyped-decorator]
+    def backward(ctx: Any, gradient: Any) -> Any:
+        (points,) = ctx.saved_tensors
+        return -gradient.to(points.dtype)[:, None] * points, None, None, None
+
+
+def _by_oracles(
+    scores: torch.Tensor, labels: torch.Tensor, loss: SimplexLoss, smoothing: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """By the oracles for NumPy arrays, which share the memory of tensors on the CPU."""
+    n, m = scores.shape
+    found, points = torch.empty(n, dtype=torch.float64), torch.empty_like(scores, device="cpu")
+    step = max(1, _ENTRIES // m)
+    for block in (slice(start, start + step) for start in range(0, n, step)):
+        rows: FloatArray = scores[block].double().cpu().numpy()
+        of = labels[block].cpu().numpy().astype(np.intp)
+        lost = np.logical_not(np.isfinite(rows).all(axis=1))
+        if lost.any():
+            rows = np.where(lost[:, None], 0.0, rows)
+        if smoothing:
+            values, alpha = loss.smoothed(rows, of, smoothing)
+        else:
+            alpha, values = loss.vertices(rows, of)
+        values[lost], alpha[lost] = np.nan, np.nan
+        found[block], points[block] = torch.from_numpy(values), torch.from_numpy(alpha)
+    return found.to(scores.device), points.to(scores.device)
+
+
+def _by_tensors(
+    scores: torch.Tensor, labels: torch.Tensor, loss: Any, smoothing: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """By the fused kernel on a GPU that has it, else by operations on whole tensors."""
+    arrays = ArrayLoss(loss, namespace(scores), scores, scores.shape[1])
+    if smoothing and not loss.entropic and _is_fused(scores, arrays):
+        return _fused(scores, labels, arrays, smoothing)
+    rows = scores.double()
+    deltas = arrays.deltas(slice(None), labels, torch.float64)
+    if smoothing:
+        values, points = arrays.envelopes(rows, labels, deltas, smoothing)
+    else:
+        values, _, points = arrays.corners(rows, labels, deltas)
+    return torch.where(torch.isfinite(rows).all(dim=1), values, torch.nan), points.to(scores.dtype)
+
+
+def _is_fused(scores: torch.Tensor, arrays: ArrayLoss) -> bool:
+    if not (scores.is_cuda and has_triton()):
+        return False
+    from cornerstep.multiclass.arrays.triton_launch import LONGEST
+
+    return len(arrays.weights) <= LONGEST
+
+
+def _fused(
+    scores: torch.Tensor, labels: torch.Tensor, arrays: ArrayLoss, smoothing: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    from cornerstep.multiclass.arrays.triton_envelope import nearest
+    from cornerstep.multiclass.arrays.triton_launch import Targets
+
+    ones = torch.ones(len(scores), dtype=torch.float64, device=scores.device)
+    costs, mode = (ones[:0], 0) if arrays.costs is None else (arrays.costs, 1)
+    constants = ones.new_tensor([smoothing, 1.0])
+    points = scores.clone(memory_format=torch.contiguous_format)
+    numbers = ones.new_empty((len(scores), 4))
+    nearest(
+        points, Targets(labels, ones, costs, mode), constants, arrays.rho, arrays.equal,
+        arrays.whole, ones[:0], numbers,
+    )  # fmt: skip
+    return numbers[:, 2] - 0.5 * smoothing * numbers[:, 3], points
