@@ -60,7 +60,16 @@ sphinx_gallery_conf = {
 # The pages beside the text of each, in groups; index.md stays plain Markdown.
 contents = {
     "Start": ["start", "choose", "certificates", "gallery/index"],
-    "Models": ["multiclass", "kernel", "structured", "tagging", "boosting", "minimize", "domains"],
+    "Models": [
+        "multiclass",
+        "probe",
+        "kernel",
+        "structured",
+        "tagging",
+        "boosting",
+        "minimize",
+        "domains",
+    ],
     "Use": ["command-line", "model-files", "reports", "scaling", "gpu", "migration", "extending"],
     "Look up": ["reference/index", "mathematics", "references", "versions"],
     "Evidence": ["benchmarks", "reproduction", "attack", "architecture"],

@@ -18,10 +18,12 @@ from cornerstep import (
     SoftMarginBoostingClassifier,
     StructuredSVC,
     minimize,
+    regularization_path,
     select_C,
 )
 from cornerstep.core.vectors import dense
 from cornerstep.domains import Ball, Box, CappedSimplex, ConvexHull, L1Ball, Simplex
+from cornerstep.learning.measures import top_k_errors
 from cornerstep.objectives import LeastSquares, Quadratic
 from cornerstep.structured import ChainModel
 from pictures.style import (
@@ -416,6 +418,31 @@ def choice() -> Path:
         return save(figure, "choice")
 
 
+def probe() -> Path:
+    """Errors of ten probes over four decades of C, and what is proven of each."""
+    X, y = load_digits(return_X_y=True)
+    Cs = np.logspace(-1, 3, 10) / (X**2).sum(axis=1).mean()
+    path = regularization_path(
+        MulticlassSVC(loss="softmax", tol=0.01, random_state=0), X[:1200], y[:1200], Cs
+    )
+    errors = np.array([top_k_errors(model, X[1200:], y[1200:], 5) for model in path.estimators])
+    with drawing():
+        figure, (left, right) = plt.subplots(1, 2, figsize=(8.6, 2.8), layout="constrained")
+        left.semilogx(path.values, errors[:, 0], "o-", markersize=4, label="first guess")
+        left.semilogx(path.values, errors[:, 4], "s-", markersize=4, label="five guesses")
+        best = int(errors[:, 0].argmin())
+        left.plot(path.values[best], errors[best, 0], "*", color=GREEN, markersize=13)
+        left.set(
+            title="Validation error", xlabel="C", ylabel="share of the examples", ylim=(0, None)
+        )
+        left.legend()
+        right.loglog(path.values, path.column("relative_gap_"), "o-", color=MUTED, markersize=4)
+        right.axhline(0.01, color=MUTED, linewidth=1, linestyle="--")
+        right.set(title="Proven gap: asked for 0.01", xlabel="C")
+        return save(figure, "probe")
+
+
 PICTURES = (
     certificate, multiclass, kernel, one_class, structured, boosting, minimise, domains, choice,
+    probe,
 )  # fmt: skip

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cornerstep.cli import inspecting, preparing, training, using
+from cornerstep.cli import inspecting, preparing, probing, training, using
 from cornerstep.cli.options import flag
 from cornerstep.cli.screen import (
     CRASHED,
@@ -52,7 +52,7 @@ def _command(function: Callable[..., None], name: str | None = None) -> None:
 
 
 for _function in (
-    training.fit, training.path, using.predict, using.evaluate, inspecting.inspect,
+    training.fit, training.path, probing.probe, using.predict, using.evaluate, inspecting.inspect,
     inspecting.certify, using.convert, using.export, inspecting.demo,
 ):  # fmt: skip
     _command(_function)

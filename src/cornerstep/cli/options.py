@@ -67,3 +67,12 @@ def refuse_overwriting(inputs: Iterable[Path], outputs: Iterable[Path | None]) -
                 and (output.samefile(given))
             ):
                 raise UserError(f"{output} is what is read, and would be overwritten: name another")
+
+
+def check_outputs(*paths: Path | None) -> None:
+    """Before an hour of training rather than after."""
+    for path in paths:
+        if path is not None and not path.absolute().parent.is_dir():
+            raise UserError(f"cannot write {path}: there is no folder {path.parent}")
+        if path is not None and path.is_dir():
+            raise UserError(f"cannot write {path}: it is a folder")

@@ -21,6 +21,7 @@ from cornerstep.cli.options import (
     Json,
     Sep,
     Stream,
+    check_outputs,
     flag,
     layout_of,
     refuse_overwriting,
@@ -125,7 +126,7 @@ def fit(
     estimator = models.make(model, options, set_ or [])
     inputs = (data, Path(target)) if target else (data,)
     refuse_overwriting(inputs, (output, report))
-    _check_outputs(output, report)
+    check_outputs(output, report)
     layout = layout_of(sep, header)
     if stream is None:
         stream = model == "multiclass" and kernel in (None, "linear") and is_large(data)
@@ -266,15 +267,6 @@ def _number(text: str | None) -> Any:
         return None if text is None else float(text)
     except ValueError:
         return text
-
-
-def _check_outputs(*paths: Path | None) -> None:
-    """Before an hour of training rather than after."""
-    for path in paths:
-        if path is not None and not path.absolute().parent.is_dir():
-            raise UserError(f"cannot write {path}: there is no folder {path.parent}")
-        if path is not None and path.is_dir():
-            raise UserError(f"cannot write {path}: it is a folder")
 
 
 def _reviewed(

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from cornerstep.core.types import FloatArray, IntArray
+from cornerstep.data.arrays import to_numpy
 from cornerstep.data.rows import Rows
 
 
@@ -17,25 +18,27 @@ def top_k_errors(estimator: Any, X: Any, y: Any, most: int) -> list[float]:
     if isinstance(X, Rows):  # a block of scores at a time
         hits = estimator.predict_top_k(X, most) == np.asarray(y)[:, None]
         return [float(1.0 - hits[:, :k].any(axis=1).mean()) for k in range(1, most + 1)]
+    first = float(np.mean(to_numpy(estimator.predict(X)) != to_numpy(y)))
     if most == 1:
-        return [float(np.mean(estimator.predict(X) != y))]
+        return [first]
     ranks = label_ranks(estimator, X, y)
-    first = float(np.mean(estimator.predict(X) != y))
     return [first, *(float(np.mean(ranks >= k)) for k in range(2, most + 1))]
 
 
 def class_scores(estimator: Any, X: Any) -> FloatArray:
     """One column of scores for each class."""
-    scores = np.asarray(estimator.decision_function(X))
+    scores: FloatArray = to_numpy(estimator.decision_function(X))
     return np.column_stack([-scores, scores]) if scores.ndim == 1 else scores
 
 
 def label_ranks(estimator: Any, X: Any, y: Any) -> IntArray:
     """How many classes score more than the right one; of equal scores the first class wins."""
     scores = class_scores(estimator, X)
-    order = np.argsort(-scores, axis=1, kind="stable")
-    labels = np.searchsorted(estimator.classes_, y)
-    return (order == labels[:, None]).argmax(axis=1)
+    labels = np.searchsorted(to_numpy(estimator.classes_), to_numpy(y))[:, None]
+    own = np.take_along_axis(scores, labels, axis=1)
+    before = np.arange(scores.shape[1]) < labels
+    ranks: IntArray = ((scores > own) | ((scores == own) & before)).sum(axis=1)
+    return ranks
 
 
 def margins(estimator: Any, X: Any, y: Any) -> FloatArray:

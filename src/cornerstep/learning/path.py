@@ -7,7 +7,7 @@ before has is in the way of the next.
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -101,6 +101,16 @@ def regularization_path(
     RegularizationPath
         After Ctrl-C, up to the estimator that was interrupted.
     """
+    steps = list(models_along(estimator, X, y, values, parameter, **fit_parameters))
+    found, fitted = zip(*steps, strict=True)
+    return RegularizationPath(np.array(found), list(fitted), parameter)
+
+
+def models_along(
+    estimator: Any, X: Any, y: Any, values: Sequence[float] | FloatArray, parameter: str = "C",
+    **fit_parameters: Any,
+) -> Iterator[tuple[float, Any]]:  # fmt: skip
+    """The steps of :func:`regularization_path` as they are done: a value and its estimator."""
     known = estimator.get_params()
     missing = {parameter, "warm_start"} - set(known)
     if missing:
@@ -114,10 +124,8 @@ def regularization_path(
     if parameter not in _GROWING:
         ordered = ordered[::-1]
     runner = clone(estimator).set_params(warm_start=True)
-    fitted = []
     for value in ordered:
         runner.set_params(**{parameter: float(value)}).fit(X, y, **fit_parameters)
-        fitted.append(copy.copy(runner))
+        yield float(value), copy.copy(runner)
         if runner.status_ is Status.INTERRUPTED:
             break
-    return RegularizationPath(ordered[: len(fitted)], fitted, parameter)
