@@ -92,7 +92,7 @@ def test_structured_models_have_pages_too(name):
 def test_transitions_times_their_unit_are_the_weights():
     model, X, y = structured("chain")
     page = cornerstep.report(model, X, y).partition("Transitions<")[2].partition("</table>")[0]
-    unit = float(re.search(r"in units of (.*?): ", page)[1])
+    unit = float(re.findall(r"in units of (.*?): ", page)[0])
     shown = [float(cell) for cell in re.findall(r"<td style.*?>(.*?)</td>", page)]
     weights = model.model_.split(model.coef_)["transitions"].ravel()
     np.testing.assert_allclose(unit * np.array(shown), weights, atol=0.5001 * unit)
