@@ -1,4 +1,5 @@
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -7,7 +8,7 @@ import cornerstep
 from cornerstep.core.optional import optional_import
 
 X, Y = np.eye(3), [0, 1, 2]
-CALLS = {
+CALLS: dict[str, list[Any]] = {
     "matplotlib": [
         lambda model, path: model.trace_.plot(),
         lambda model, path: model.plot_margins(X, Y),
