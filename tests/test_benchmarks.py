@@ -145,7 +145,7 @@ ONLY = {
     "mcsvm_figures": ("Figure 2: flowers102",), "mcsvm_table1": ("cub200",),
     "kernel": ("ijcnn1 5,000, C", "a9a, nu"), "kernel_figures": ("wdbc",), "boosting": ("thyroid",),
     "boosting_table3": ("thyroid",), "boosting_figures": ("thyroid",),
-    "boosting_rounds": ("thyroid, nu = 0.5",),
+    "boosting_rounds": ("thyroid, nu = 0.5",), "boosting_noise": ("thyroid, 10%",),
     "kernel_classes": ("8 x 8 digits, C",), "kernel_oneclass": ("20,000 x 2, nu = 0.01",),
     "kernel_regression": ("friedman, C = 1,",),
     "structured_solvers": ("ocr",), "structured_conll": ("12.5%", "100.0%"),
@@ -155,7 +155,7 @@ SLOW = {
     "import", "cold", "q375", "memory", "boosting_table3", "boosting_worst_case", "cluster",
     "streaming", "structured_solvers", "table1", "boosting_figures", "frank_wolfe", "minimize",
     "boosting", "boosting_rounds", "kernel_figures", "losses_time", "mcsvm_figures", "mcsvm_table1",
-    "review_figures", "kernel_oneclass", "kernel_regression",
+    "review_figures", "kernel_oneclass", "kernel_regression", "boosting_noise",
 }  # fmt: skip
 
 

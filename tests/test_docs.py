@@ -149,6 +149,17 @@ def test_summaries_are_in_words():
         assert summary.endswith("."), f"{module}.{name}: {summary}"
 
 
+def test_docstrings_on_the_reference_list_what_they_cite():
+    """The site shows them without their module, which has the papers otherwise."""
+    for module, name in public():
+        value = getattr(importlib.import_module(module), name)
+        members = vars(value).values() if inspect.isclass(value) else ()
+        for part in (value, *members):
+            text = getattr(part, "__doc__", None) or ""
+            cited = set(re.findall(r"\[(\d+)\]_", text))
+            assert cited <= set(re.findall(r"\.\. \[(\d+)\]", text)), f"{module}.{name}: {text}"
+
+
 @pytest.mark.parametrize("name", MODULES)
 def test_docstring_examples_run(name):
     try:

@@ -44,6 +44,7 @@ _MODULES = {
     "boosting": "boosting_table4",
     "boosting_table3": "boosting_table3",
     "boosting_figures": "boosting_figures",
+    "boosting_noise": "boosting_noise",
     "boosting_worst_case": "boosting_worst_case",
     "boosting_rounds": "boosting_rounds",
 }

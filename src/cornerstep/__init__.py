@@ -6,8 +6,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from cornerstep.core.version import __version__
-from cornerstep.optimiser import Result, Status, minimize, minimize_many
-from cornerstep.optimiser.saddle import extragradient
 
 if TYPE_CHECKING:
     from cornerstep.boosting.estimator import SoftMarginBoostingClassifier
@@ -22,6 +20,8 @@ if TYPE_CHECKING:
     from cornerstep.learning.verification import Verification, certify
     from cornerstep.multiclass.choice import ChoiceOfC, select_C
     from cornerstep.multiclass.estimator import MulticlassSVC
+    from cornerstep.optimiser import Result, Status, minimize, minimize_many
+    from cornerstep.optimiser.saddle import extragradient
     from cornerstep.reporting import report
     from cornerstep.structured.estimator import StructuredSVC
     from cornerstep.structured.tagger import SequenceTagger
@@ -57,7 +57,7 @@ __all__ = [
     "to_onnx",
 ]
 
-# Each estimator brings scikit-learn and its own compiled kernels along: imported when asked for.
+# Each brings NumPy, SciPy, scikit-learn or compiled kernels of its own: imported when asked for.
 _LAZY = {
     "Certificate": "learning.certificates",
     "ChoiceOfC": "multiclass.choice",
@@ -67,13 +67,18 @@ _LAZY = {
     "ReducedHullSVC": "kernel_svm.estimator",
     "ReducedHullSVR": "kernel_svm.regression",
     "RegularizationPath": "learning.path",
+    "Result": "optimiser",
     "SequenceTagger": "structured.tagger",
     "SoftMarginBoostingClassifier": "boosting.estimator",
+    "Status": "optimiser",
     "StructuredSVC": "structured.estimator",
     "Verification": "learning.verification",
     "certificate": "learning.certificates",
     "certify": "learning.verification",
+    "extragradient": "optimiser.saddle",
     "load": "files.model_file",
+    "minimize": "optimiser",
+    "minimize_many": "optimiser",
     "read_manifest": "files.model_file",
     "regularization_path": "learning.path",
     "report": "reporting",

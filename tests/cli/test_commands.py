@@ -412,6 +412,26 @@ def test_ctrl_c_before_training_is_no_crash(command, monkeypatch):
     assert command("fit n.npz") == (130, "", "interrupted; nothing was saved\n")
 
 
+def test_ctrl_c_while_modules_are_imported_is_one_line():
+    """At any of the imports that a command needs, from its own first one on."""
+    code = """
+import builtins, sys
+from cornerstep.cli import main
+genuine = builtins.__import__
+def pressed(name, *rest):
+    if name == sys.argv[1]:
+        raise KeyboardInterrupt
+    return genuine(name, *rest)
+builtins.__import__ = pressed
+main(["--version"])
+"""
+    for name in ("cornerstep.cli.app", "typer", "cornerstep.cli.options", "sklearn.exceptions"):
+        done = subprocess.run(
+            [sys.executable, "-c", code, name], capture_output=True, text=True, timeout=60
+        )
+        assert (done.returncode, done.stderr) == (130, "interrupted\n"), name
+
+
 @pytest.mark.parametrize("ending", ["csv", "parquet", "svm", "npy", "folder"])
 def test_fit_reads_in_blocks(command, folder, tmp_path, ending, monkeypatch):
     """The same certificate and errors as with all rows in memory, within the tolerance."""

@@ -89,6 +89,15 @@ def test_structured_models_have_pages_too(name):
     assert "Losses" in page
 
 
+def test_transitions_times_their_unit_are_the_weights():
+    model, X, y = structured("chain")
+    page = cornerstep.report(model, X, y).partition("Transitions<")[2].partition("</table>")[0]
+    unit = float(re.findall(r"in units of (.*?): ", page)[0])
+    shown = [float(cell) for cell in re.findall(r"<td style.*?>(.*?)</td>", page)]
+    weights = model.model_.split(model.coef_)["transitions"].ravel()
+    np.testing.assert_allclose(unit * np.array(shown), weights, atol=0.5001 * unit)
+
+
 def test_models_of_one_class_need_no_labels_and_others_say_so():
     X = np.random.default_rng(0).standard_normal((40, 3))
     page = cornerstep.report(cornerstep.OneClassHull(nu=0.2).fit(X), X)

@@ -248,6 +248,34 @@ def test_training_stops_at_an_answer_worse_than_the_truth(solver):
         _fit(Stubborn(), *rankings(), solver=solver, C=100.0)
 
 
+class Timid(Ranking):
+    """Never worse than the truth: it is always the truth, whose loss is 0."""
+
+    def loss_augmented_decode(self, x, y, w):
+        return y
+
+
+@pytest.mark.parametrize("solver", ["bcfw", "fw", "subgradient"])
+def test_training_stops_at_an_answer_worse_than_that_of_decode(solver):
+    with pytest.raises(ValueError, match="loss_augmented_decode is probably wrong"):
+        _fit(Timid(), *rankings(), solver=solver)
+
+
+@pytest.mark.parametrize("name", ["joint_feature", "loss", "loss_augmented_decode", "decode_batch"])
+@pytest.mark.parametrize("base", [ChainModel, GraphModel, MultilabelModel, MulticlassModel])
+def test_functions_that_compiled_code_would_not_ask_are_not_redefined(base, name):
+    Own = type("Own", (base,), {name: lambda *given: getattr(base, name)(*given)})
+    X, Y = {
+        ChainModel: ([np.eye(2)], [[0, 1]]),
+        GraphModel: ([(np.eye(2), np.array([(0, 1)]))], [[0, 1]]),
+        MultilabelModel: (np.eye(2), np.eye(2, dtype=int)),
+        MulticlassModel: (np.eye(2), [0, 1]),
+    }[base]
+    StructuredSVC(base()).fit(X, Y)
+    with pytest.raises(TypeError, match=f"Own must not redefine {name}, "):
+        StructuredSVC(Own()).fit(X, Y)
+
+
 @pytest.mark.parametrize("model", [BadDecoder(), SlightlyBadDecoder()])
 def test_debug_mode_tries_all_labelings_where_the_model_lists_them(model):
     with pytest.raises(ValueError, match="loss_augmented_decode is probably wrong"):

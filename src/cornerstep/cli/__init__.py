@@ -5,6 +5,23 @@ before the tolerance (the model is saved); 70 a defect of the program; 130 inter
 model so far is saved).
 """
 
-from cornerstep.cli.app import main
+from __future__ import annotations
+
+import sys
+
+from cornerstep.cli.screen import INTERRUPTED, provide_streams, say
 
 __all__ = ["main"]
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run a command and leave with its exit code."""
+    provide_streams()
+    try:
+        from cornerstep.cli.app import run  # seconds of imports, where Ctrl-C ends it as elsewhere
+
+        code = run(sys.argv[1:] if arguments is None else arguments)
+    except KeyboardInterrupt:
+        say("interrupted")
+        code = INTERRUPTED
+    sys.exit(code)

@@ -21,7 +21,6 @@ from cornerstep.cli.screen import (
     WRONG,
     UserError,
     give_up,
-    provide_streams,
     put,
     say,
 )
@@ -74,12 +73,6 @@ def start(
         put(__version__)
     elif context.invoked_subcommand is None:
         put(context.get_help())
-
-
-def main(arguments: list[str] | None = None) -> None:
-    """Run a command and leave with its exit code."""
-    provide_streams()
-    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
 
 
 def run(arguments: list[str]) -> int:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import os
 import sys
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -251,7 +252,9 @@ def _reading(path: Path, kind: str) -> Iterator[None]:
     except Exception as problem:
         how = ""
         if isinstance(problem, UnicodeDecodeError):
-            how = "; convert it, such as by iconv -f WINDOWS-1252 -t UTF-8"
+            marked = problem.object[:2] in (BOM_UTF16_LE, BOM_UTF16_BE)
+            encoding = "UTF-16" if marked else "WINDOWS-1252"
+            how = f"; convert it, such as by iconv -f {encoding} -t UTF-8"
         what = f"{problem or type(problem).__name__}{how}"
         raise UserError(f"{path} {_BROKEN[kind]}: {what}") from None
 

@@ -230,15 +230,15 @@ class OWLBall(_NormBall):
 class Ellipsoid:
     r"""The image of the unit ball, :math:`\{c + L u : \|u\|_2 \le 1\}`.
 
-        With L = rho times a root of a covariance matrix S, :math:`S = L L^\top / \rho^2`, this is
+    With L = rho times a root of a covariance matrix S, :math:`S = L L^\top / \rho^2`, this is
     :math:`(x - c)^\top S^{-1} (x - c) \le \rho^2`.  It may be flat.
 
     Parameters
     ----------
-        axes : array of shape (n,) or (n, m)
-            The lengths of the semi-axes, along the coordinates; or L.
-        center : array of shape (n,), optional
-            Zero if None.
+    axes : array of shape (n,) or (n, m)
+        The lengths of the semi-axes, along the coordinates; or L.
+    center : array of shape (n,), optional
+        Zero if None.
     """
 
     def __init__(self, axes: Any, center: Any = None) -> None:

@@ -1,5 +1,8 @@
 """Polytopes whose oracles sort: permutations of a vector, and sparse vectors of signs.
 
+Permutations of a vector span the base polytope of a submodular function [1]_, onto which isotonic
+regression projects [2]_.
+
 References
 ----------
 .. [1] J. Edmonds. Submodular functions, matroids, and certain polyhedra. In: Combinatorial
@@ -118,7 +121,7 @@ class Permutahedron:
     r"""The hull of all permutations of a vector.
 
     :math:`\{\sum_i x_i = \sum_i w_i,\ \sum_{i \in S} x_i \le w_{(1)} + \dots + w_{(|S|)}\}` for all
-    sets S, with :math:`w_{(1)} \ge w_{(2)} \ge \dots` [1]_.  A face is given by the sets whose sums
+    sets S, with :math:`w_{(1)} \ge w_{(2)} \ge \dots`.  A face is given by the sets whose sums
     are at their bounds: they are first entries of x in falling order.
 
     Parameters
@@ -200,7 +203,7 @@ class Permutahedron:
         return float(weights @ np.abs(x)) + largest
 
     def project(self, y: FloatArray) -> FloatArray:
-        """The nearest point: sorted y less an isotonic regression of ``y - values`` [2]_."""
+        """The nearest point: sorted y less an isotonic regression of ``y - values``."""
         order = np.argsort(-y, kind="stable")
         ordered = y[order] - y[order[0]]
         ends = isotonic_regression(ordered - self.values, increasing=False).blocks

@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from cornerstep.core.optional import optional_import
 from cornerstep.core.output import replacing
 from cornerstep.data.arrays import made_of_numpy
 from cornerstep.learning.pipelines import last_step
@@ -42,10 +43,8 @@ def to_onnx(estimator: Any, path: str | os.PathLike[str] | None = None) -> Any:
     -------
     onnx.ModelProto
     """
-    try:
+    with optional_import():
         import onnx
-    except ImportError:
-        raise ImportError("ONNX export needs onnx: pip install 'cornerstep[onnx]'") from None
     from onnx import TensorProto, helper
 
     from cornerstep.core.version import __version__

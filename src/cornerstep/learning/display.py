@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cornerstep.core.optional import optional_import
 from cornerstep.core.types import FloatArray
 from cornerstep.data.arrays import made_of_numpy, numpy_of
 from cornerstep.learning.certificates import certificate
@@ -79,7 +80,8 @@ class MarginsDisplay:
 def draw_margins(margins: dict[str, FloatArray], ax: Axes | None = None) -> Axes:
     """One curve for each name: the share of examples at or below a margin."""
     if ax is None:
-        import matplotlib.pyplot as plt
+        with optional_import():
+            import matplotlib.pyplot as plt
 
         ax = plt.figure().add_subplot()
     for name, values in margins.items():

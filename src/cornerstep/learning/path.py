@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.base import clone
 
+from cornerstep.core.optional import optional_import
 from cornerstep.core.types import FloatArray
 from cornerstep.optimiser.result import Status
 
@@ -51,7 +52,8 @@ class RegularizationPath:
 
     def to_pandas(self) -> pd.DataFrame:
         """The parameter, objective, bound, gap, status, iterations: a row for each value."""
-        import pandas as pd
+        with optional_import():
+            import pandas as pd
 
         names = ("objective_", "bound_", "gap_", "relative_gap_", "status_", "n_iter_")
         return pd.DataFrame(
@@ -60,7 +62,8 @@ class RegularizationPath:
 
     def plot(self, X: Any = None, y: Any = None, ax: Axes | None = None) -> Axes:
         """Draw the certified relative gap along the path, and the error on (X, y) if given."""
-        import matplotlib.pyplot as plt
+        with optional_import():
+            import matplotlib.pyplot as plt
 
         if ax is None:
             ax = plt.figure().add_subplot()

@@ -33,6 +33,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_array
 
 from cornerstep.core.curvature import dense_array
+from cornerstep.core.optional import optional_import
 from cornerstep.core.rounding import EPSILON
 from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.optimiser.result import Status
@@ -123,7 +124,8 @@ class ChoiceOfC:
 
     def to_pandas(self) -> pd.DataFrame:
         """C, validation errors, the bound of them, relative gap, status: a row for each model."""
-        import pandas as pd
+        with optional_import():
+            import pandas as pd
 
         return pd.DataFrame(
             {
@@ -137,7 +139,8 @@ class ChoiceOfC:
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the bound over the interval, and the errors of the models."""
-        import matplotlib.pyplot as plt
+        with optional_import():
+            import matplotlib.pyplot as plt
 
         if ax is None:
             ax = plt.figure().add_subplot()

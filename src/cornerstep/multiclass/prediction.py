@@ -13,6 +13,7 @@ from scipy.special import log_softmax
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from cornerstep.core.optional import optional_import
 from cornerstep.core.types import FloatArray
 from cornerstep.data.arrays import (
     as_kind_of,
@@ -187,7 +188,8 @@ class MulticlassScores:
         check_is_fitted(self)
         if not self._is_linear or hasattr(self, "_feature_map"):
             raise TypeError("to_torch needs kernel='linear' and no feature_map: there is no W else")
-        import torch
+        with optional_import():
+            import torch
 
         W, b = (
             torch.as_tensor(part, dtype=torch.float32) for part in (self.coef_, self.intercept_)

@@ -8,6 +8,8 @@ the gradient need only be that of the computed image; what the image is off by, 
 value by at most ``(2 |phi'(z)| + e sup phi'') e``.  Sums and products are bounded by proof,
 exponentials and logarithms by a rule: sixteen units in the last place of the sizes of their terms.
 
+Huber's loss is that of [1]_; counts and their link are those of generalised linear models [2]_.
+
 References
 ----------
 .. [1] P. J. Huber. Robust estimation of a location parameter. Annals of Mathematical Statistics 35,
@@ -176,7 +178,7 @@ class _ImageRay:
 
 
 class Huber(Composite):
-    r"""Huber's robust loss of residuals, :math:`\sum_i w_i h(a_i^\top x - b_i)` [1]_.
+    r"""Huber's robust loss of residuals, :math:`\sum_i w_i h(a_i^\top x - b_i)`.
 
     :math:`h(r) = r^2/2` up to delta, and :math:`\delta |r| - \delta^2/2` beyond.
 
@@ -246,7 +248,7 @@ class Logistic(Composite):
 class Poisson(Composite):
     r"""The negative log-likelihood of counts, :math:`\sum_i w_i (e^{z_i} - b_i z_i),\ z = A x`.
 
-    Of Poisson regression with the logarithm as its link, without the terms that are constant [2]_.
+    Of Poisson regression with the logarithm as its link, without the terms that are constant.
 
     Parameters
     ----------

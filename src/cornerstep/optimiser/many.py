@@ -21,6 +21,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from cornerstep.core.clock import asking, never, work_seconds
+from cornerstep.core.optional import optional_import
 from cornerstep.core.threads import n_workers
 from cornerstep.core.types import FloatArray
 from cornerstep.core.vectors import SparseVector, dense
@@ -78,7 +79,8 @@ class ManyResults:
 
     def to_pandas(self) -> pd.DataFrame:
         """A row per problem: value, lower bound, gap and status."""
-        import pandas as pd
+        with optional_import():
+            import pandas as pd
 
         words = [status.value for status in self.status]
         columns = {"value": self.value, "lower_bound": self.lower_bound, "gap": self.gap}

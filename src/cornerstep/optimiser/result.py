@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cornerstep.core.optional import optional_import
 from cornerstep.core.types import FloatArray
 
 if TYPE_CHECKING:
@@ -89,13 +90,15 @@ class Trace:
 
     def to_pandas(self) -> pd.DataFrame:
         """The trace as a data frame."""
-        import pandas as pd
+        with optional_import():
+            import pandas as pd
 
         return pd.DataFrame(self._rows, columns=list(self.columns))
 
     def plot(self, ax: Axes | None = None, *, x: str = "iteration", label: str = "gap") -> Axes:
         """Draw the gap against ``x`` (iteration or seconds) on a log scale; return the axes."""
-        import matplotlib.pyplot as plt
+        with optional_import():
+            import matplotlib.pyplot as plt
 
         if ax is None:
             ax = plt.figure().add_subplot()

@@ -300,9 +300,7 @@ def _structured(estimator: Any, X: Any, y: Any, data_name: str) -> tuple[dict[st
                 "Transitions",
                 f"Weights of a label (row) followed by another (column), in units of {unit:g}: "
                 "what the chain prefers.",
-                charts.heat(
-                    "Transition weights", names, names, np.round(shown / unit) + 0.0, ".0f"
-                ),
+                charts.heat("Transition weights", names, names, shown, ".0f"),
                 wide=len(names) > 7,
             )
         )

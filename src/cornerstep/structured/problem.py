@@ -40,6 +40,11 @@ _SHARE = 0.1  # of |psi|²/L that n lambda is by default: docs/structured.md has
 _SAMPLE = 100  # examples, as many times as they have weight, that tell |psi|² and L
 _PROGRAM = 1e-9  # ten times the tolerance of linear programs whose costs have size 1
 _SLACK = 1e-7  # by how much, relative to its score, rounding may put an answer below the truth
+_COMPARED = 5  # answers of a full look that are compared with those of the plain decoder, at most
+_FUNCTIONS = (
+    "joint_feature", "loss", "loss_augmented_decode", "decode",
+    "joint_feature_batch", "loss_augmented_decode_batch", "decode_batch",
+)  # fmt: skip
 
 
 class Corners(NamedTuple):
@@ -277,7 +282,7 @@ class ModelExamples(Examples):
             raise ValueError(self._blame(i, w, above, own))
         if self.debug:
             self._check_stable(i, y, feature)
-            self._check_best("loss_augmented_decode", i, above, w, (), True)
+            self._check_best("loss_augmented_decode", i, above, w, self._listed(i), True)
             decoded = self.model.decode(self.X[i], w)
             self._check_decoded("decode", i, decoded, w, y)
         return above - own
@@ -285,8 +290,8 @@ class ModelExamples(Examples):
     def _check_best(
         self, function: str, i: int, reached: float, w: FloatArray, others: Any, augmented: bool
     ) -> None:
-        """Compare an answer with these labelings, and with all if the model lists them."""
-        for other in (*others, *(self.model.labelings(self.X[i]) or ())):
+        """Compare an answer with these labelings."""
+        for other in others:
             value = dot(self.feature(i, other), w) + (self.loss(i, other) if augmented else 0.0)
             if value > reached + _SLACK * (1 + abs(reached)):
                 raise ValueError(
@@ -298,7 +303,27 @@ class ModelExamples(Examples):
         """Compare an answer of ``decode`` with the truth and with labelings seen, if exact."""
         if self.model.exact:
             reached = dot(self.feature(i, answer), w)
-            self._check_best(function, i, reached, w, (self.Y[i], *seen), False)
+            others = (self.Y[i], *seen, *self._listed(i))
+            self._check_best(function, i, reached, w, others, False)
+
+    def _listed(self, i: int) -> Any:
+        """All labelings of an example, if the model lists them."""
+        return self.model.labelings(self.X[i]) or ()
+
+    def _check_some(self, w: FloatArray, answers: list[Any]) -> None:
+        """Compare the answers for a few examples, others each time, with those of ``decode``.
+
+        A decoder whose answers are bad, but never worse than the truth, makes all hinges small.
+        """
+        model = self.model
+        if not model.exact or self.inexact or type(model).decode is StructuredModel.decode:
+            return
+        count = min(_COMPARED, -(-self.n // 10))
+        for k in range(count):
+            i = (self.oracle_calls // self.n + k * self.n // count) % self.n
+            reached = self.loss(i, answers[i]) + dot(self.feature(i, answers[i]), w)
+            other = model.decode(self.X[i], w)
+            self._check_best("loss_augmented_decode", i, reached, w, (other,), True)
 
     def _check_decode_batch(self, w: FloatArray) -> None:
         """Compare each answer of ``decode_batch`` with that of ``decode``, which is checked."""
@@ -344,9 +369,11 @@ class ModelExamples(Examples):
         """The loss-augmented answers for all examples, in chunks."""
         self.oracle_calls += self.n
         parts = self._decoded(w) if self.n_jobs == 1 else self._decoded_by_workers(w)
+        answers = [answer for part in parts for answer in part]
+        self._check_some(w, answers)
         if self.debug:
             self._check_decode_batch(w)
-        return [answer for part in parts for answer in part]
+        return answers
 
     def _decoded(self, w: FloatArray) -> list[Any]:
         parts = []
@@ -500,6 +527,8 @@ def pose_examples(
     model: Any, X: Any, y: Any, weights: FloatArray, n_jobs: int | None, debug: bool = False
 ) -> Any:
     """The examples of a prepared model, checked: compiled ones for chains."""
+    for encoding in ("encode_chains", "encode_parts"):
+        _require_own_functions(type(model), encoding)
     if hasattr(model, "encode_chains") and not debug:
         from cornerstep.structured.solvers.chains import ChainExamples
 
@@ -510,6 +539,17 @@ def pose_examples(
 
         return PartExamples(model, items(X), items(y), weights, n_workers(n_jobs))
     return ModelExamples(model, items(X), items(y), weights, n_workers(n_jobs), debug)
+
+
+def _require_own_functions(kind: type, encoding: str) -> None:
+    """Complain if a subclass redefines what the compiled form of a model would not ask."""
+    owner = next((base for base in kind.__mro__ if encoding in vars(base)), kind)
+    for name in _FUNCTIONS if owner is not kind else ():
+        if getattr(kind, name) is not getattr(owner, name):
+            raise TypeError(
+                f"{kind.__name__} must not redefine {name}, which compiled code would not ask: "
+                "derive a model with functions of its own from StructuredModel"
+            )
 
 
 class StructuredProblem(NamedTuple):
