@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.feature_extraction import DictVectorizer
 
 from cornerstep import SequenceTagger, StructuredSVC, certificate, certify, load, report, save
-from cornerstep.structured import ChainModel, entities, entity_scores
+from cornerstep.structured import ChainModel, entities, entity_scores, tokens
 from cornerstep.structured.templates import template_features
 
 WORDS = ["the", "cat", "sat", "on", "a|b", "mat\\", "Oslo"]
@@ -57,6 +57,25 @@ def by_hand(words, t):
         return f"{where}={values}" if any(inside) else where
 
     return {at(-1), at(0), at(1), at(-1, 0), at(0, 1), at(0, -2)}
+
+
+def test_what_a_word_is_made_of():
+    """Prefixes, suffixes, cases and shapes are as if the tokens had them."""
+    words = ["McDonald's", "1990-91", "the", "IBM", ""]
+    made = [{
+        "word.lower": w.lower(), "word.prefix2": w[:2], "word.suffix3": w[-3:],
+        "word.shape": shape,
+    } for w, shape in zip(words, ["XxXx'x", "d-d", "x", "X", ""], strict=True)]  # fmt: skip
+    templates = ["word.lower[0]", "word.prefix2[-1..1]", "word.suffix3[0]|word.shape[-1]"]
+    ours, names = tokens.named_features([[{"word": w} for w in words]], tokens.DICTS, templates)
+    theirs, expected = tokens.named_features([made], tokens.DICTS, templates)
+    assert names == expected
+    np.testing.assert_array_equal(ours.toarray(), theirs.toarray())
+    own = [[{"word": w, "word.shape": "mine"} for w in words]]
+    assert tokens.named_features(own, tokens.DICTS, ["word.shape[0]"])[1] == ["word.shape[0]=mine"]
+    for name in ("word.prefix", "word.prefix0", "word.lower2", "word.size"):
+        with pytest.raises(ValueError, match=f"X\\[0\\] must have '{name}', which templates name"):
+            tokens.named_features([[{"word": w} for w in words]], tokens.DICTS, [f"{name}[0]"])
 
 
 def test_templates_are_what_they_say():

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cornerstep.cli import inspecting, preparing, probing, training, using
+from cornerstep.cli import inspecting, preparing, probing, tagging, training, using
 from cornerstep.cli.options import flag
 from cornerstep.cli.screen import (
     CRASHED,
@@ -51,8 +51,8 @@ def _command(function: Callable[..., None], name: str | None = None) -> None:
 
 
 for _function in (
-    training.fit, training.path, probing.probe, using.predict, using.evaluate, inspecting.inspect,
-    inspecting.certify, using.convert, using.export, inspecting.demo,
+    training.fit, training.path, tagging.tag, probing.probe, using.predict, using.evaluate,
+    inspecting.inspect, inspecting.certify, using.convert, using.export, inspecting.demo,
 ):  # fmt: skip
     _command(_function)
 _command(preparing.compile_kernels, "compile")

@@ -10,7 +10,8 @@ from typing import Annotated, Any
 import typer
 
 import cornerstep
-from cornerstep.cli import models, tables
+from cornerstep.cli import models, tables, tagging
+from cornerstep.cli.data import Layout
 from cornerstep.cli.options import Data, Header, Json, ModelFile, Sep, Stream, layout_of
 from cornerstep.cli.screen import UNPROVEN, UserError, facts, put_json
 from cornerstep.cli.using import Target
@@ -141,18 +142,13 @@ def certify(
     Example: cornerstep certify digits.cornerstep digits.csv
     """
     trained = models.load_model(model)
-    estimator, _, notes = trained
-    layout = layout_of(sep, header)
-    table = models.read_for(trained, data, layout, target=target, streamed=stream)
-    models.check_labels(estimator, table)
-    if "rows" in notes and table.n != notes["rows"]:
-        raise UserError(
-            f"the model was trained on {notes.get('data', 'data')} with {notes['rows']} rows, "
-            f"{data} has {table.n}: give the same data"
-        )
-    train, _ = models.split(table, notes.get("holdout", 0.0), notes.get("seed", 0))
+    if trained.estimator.reads_sentences:
+        found = tagging.read_for(trained, data)
+        count, inputs = len(found.X), (found.X, found.y)
+    else:
+        count, inputs = _training_part(trained, data, target, stream, layout_of(sep, header))
     try:
-        check = cornerstep.certify(estimator, *estimator.table_inputs(train))
+        check = cornerstep.certify(trained.estimator, *inputs)
     except ValueError as problem:
         raise UserError(str(problem)) from None
     if json:
@@ -166,9 +162,25 @@ def certify(
             "bound by": check.how,
         }
         rows |= {f"problem {k}": text for k, text in enumerate(check.problems[:5], start=1)}
-        facts(f"{model.name} on {train.n:,} examples of {data.name}", rows)
+        facts(f"{model.name} on {count:,} examples of {data.name}", rows)
     if not check.holds:
         raise typer.Exit(UNPROVEN)
+
+
+def _training_part(
+    trained: models.Trained, data: Path, target: str | None, stream: bool | None, layout: Layout
+) -> tuple[int, tuple[Any, Any]]:
+    """How many rows of a table the model was trained on, and these."""
+    estimator, _, notes = trained
+    table = models.read_for(trained, data, layout, target=target, streamed=stream)
+    models.check_labels(estimator, table)
+    if "rows" in notes and table.n != notes["rows"]:
+        raise UserError(
+            f"the model was trained on {notes.get('data', 'data')} with {notes['rows']} rows, "
+            f"{data} has {table.n}: give the same data"
+        )
+    train, _ = models.split(table, notes.get("holdout", 0.0), notes.get("seed", 0))
+    return train.n, estimator.table_inputs(train)
 
 
 def demo(

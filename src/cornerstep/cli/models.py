@@ -35,6 +35,7 @@ _NOTES: dict[str, Callable[[Any], bool]] = {  # that commands use; others are th
     "left_out": lambda note: _are_words(note),
     "sep": lambda note: isinstance(note, str) and len(note) == 1,
     "heading": lambda note: isinstance(note, bool),
+    "columns": lambda note: _are_words(note),
 }
 _OWN = {"model", "verbose", "warm_start"}  # parameters that commands set themselves
 
@@ -128,7 +129,7 @@ def read_for(
     """
     estimator, prepare, notes = trained
     if not estimator.reads_tables:
-        raise UserError("commands read data for structured models of chains only")
+        raise UserError("commands read data for structured models of chains only, and for taggers")
     expected = int((prepare or estimator).n_features_in_)
     if streamed is None:
         streamed = estimator.reads_blocks and is_large(path)

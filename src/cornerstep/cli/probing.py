@@ -201,7 +201,7 @@ def _list_of(values: str, X: Any) -> FloatArray:
 
 def _write(model: Any, output: Path | None, head: Path | None) -> None:
     if output is not None:
-        cornerstep.save(model, output)
+        cornerstep.save(model.set_params(warm_start=False), output)
     if head is not None:
         import torch
 

@@ -12,7 +12,7 @@ import numpy as np
 import typer
 
 import cornerstep
-from cornerstep.cli import models
+from cornerstep.cli import models, tagging
 from cornerstep.cli.data import read
 from cornerstep.cli.options import (
     Data,
@@ -53,6 +53,9 @@ def predict(
     """
     refuse_overwriting((model, data), (output,))
     trained = models.load_model(model)
+    if trained.estimator.reads_sentences:
+        tagging.predict(trained, data, output)
+        return
     layout = layout_of(sep, header)
     table = models.read_for(trained, data, layout, needs_labels=False, streamed=stream)
     estimator = trained.estimator
@@ -107,6 +110,9 @@ def evaluate(
     Example: cornerstep evaluate digits.cornerstep test.csv --top-k 3
     """
     trained = models.load_model(model)
+    if trained.estimator.reads_sentences:
+        tagging.evaluate(trained, data, json)
+        return
     layout = layout_of(sep, header)
     table = models.read_for(trained, data, layout, target=target, streamed=stream)
     estimator = trained.estimator

@@ -18,6 +18,7 @@ of any other package gives its own:
 ``for_tables``                the estimator that commands train on a table
 ``table_inputs``              X and y of a table
 ``reads_tables``              whether commands can read its data from a table
+``reads_sentences``           whether its data are sentences of tokens with named features
 ``reads_blocks``              whether it predicts from rows on disk
 ``predicts_structures``       whether a label is a structure, such as a sequence
 ``losses``                    how wrong each of some answers is, where labels are structures
@@ -212,6 +213,11 @@ class CertifiedEstimator(CertifiedDisplay, BaseEstimator):
     def reads_tables(self) -> bool:
         """Whether commands can read its data from a table."""
         return True
+
+    @property
+    def reads_sentences(self) -> bool:
+        """Whether its data are sentences of tokens with named features, as taggers have."""
+        return False
 
     @property
     def reads_blocks(self) -> bool:

@@ -4,6 +4,7 @@ A model is four methods (:class:`StructuredModel`); these come ready made.  Besi
 rows of labels, and how many of them were found.
 """
 
+from cornerstep.structured.conll import ConllSentences, read_conll
 from cornerstep.structured.entities import (
     Entity,
     EntityScore,
@@ -21,6 +22,7 @@ from cornerstep.structured.models.multilabel import MultilabelModel
 
 __all__ = [
     "ChainModel",
+    "ConllSentences",
     "Entity",
     "EntityScore",
     "EntityScores",
@@ -32,4 +34,5 @@ __all__ = [
     "check_model",
     "entities",
     "entity_scores",
+    "read_conll",
 ]

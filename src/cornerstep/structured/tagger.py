@@ -57,7 +57,8 @@ class SequenceTagger(CertifiedEstimator):
     templates : sequence of str, default=()
         Features from neighbours: 'word[-2..2]' has the words from two before to two after, a
         feature each, 'word[-1..1]*2' the pairs of neighbours in that window, 'word[0]|pos[-1]' two
-        values together.  Tokens are dicts then; entries that no template names are features too.
+        values together; 'word.suffix3[0]' (prefix, lower, shape) what a word is made of.  Tokens
+        are dicts then; entries that no template names are features too.
     constraints : {'BIO', 'BIOES'} or list of pairs, optional
         What no answer may have: ``('O', 'I-NP')`` forbids I-NP right after O, ``(None, 'I-NP')``
         as the first label, ``('B-NP', None)`` as the last one.  The names stand for the rules of
@@ -117,6 +118,7 @@ class SequenceTagger(CertifiedEstimator):
 
     predicts_structures = True
     reads_tables = False
+    reads_sentences = True
 
     path_: list[PathPoint]
     model_: ChainModel

@@ -2,7 +2,9 @@
 
 - ``word[-2..2]``: the words from two before to two after, a feature each;
 - ``word[-1..1]*2``: the pairs of neighbours among them; ``*3`` triples;
-- ``word[0]|pos[-1]``: the word together with the part of speech before it.
+- ``word[0]|pos[-1]``: the word together with the part of speech before it;
+- ``word.lower``, ``word.prefix3``, ``word.suffix3``, ``word.shape`` in the place of ``word``: what
+  a word is made of, where tokens have no such entry of their own.
 
 Features are named like ``word[-1]=the``, and ``word[-1]^`` where there is no such token.
 """
@@ -10,7 +12,8 @@ Features are named like ``word[-1]=the``, and ``word[-1]^`` where there is no su
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -21,6 +24,8 @@ _PART = r"([^\[\]|*]+)\[(-?\d+)\]"
 _ONE = re.compile(_PART)
 _JOINED = re.compile(rf"{_PART}(?:\|{_PART})*")
 _WINDOW = re.compile(r"([^\[\]|*]+)\[(-?\d+)\.\.(-?\d+)\](?:\*(\d+))?")
+
+_MADE_OF = re.compile(r"(.+)\.(?:(lower|shape)|(prefix|suffix)([1-9]\d?))")
 
 Parts = tuple[tuple[str, int], ...]  # attributes and how far away, which make one feature together
 _Codes = npt.NDArray[np.int64]
@@ -47,6 +52,28 @@ def attributes_of(templates: Sequence[str]) -> list[str]:
     """The attributes of tokens that templates name, each once."""
     parts = (part for template in templates for joined in expanded(template) for part in joined)
     return list(dict.fromkeys(name for name, _ in parts))
+
+
+def derivation_of(name: str) -> tuple[str, Callable[[str], str]] | None:
+    """The attribute that another is made of, and how; None if it is not of that kind.
+
+    A shape has X for capitals, x for other letters and d for digits, runs as one: ``Xx-d``.
+    """
+    found = _MADE_OF.fullmatch(name)
+    if found is None:
+        return None
+    base, whole, end, count = found.groups()
+    if whole:
+        return base, str.lower if whole == "lower" else _shape
+    size = int(count)
+    return base, (lambda text: text[:size]) if end == "prefix" else (lambda text: text[-size:])
+
+
+def _shape(text: str) -> str:
+    kinds = (
+        "X" if c.isupper() else "x" if c.isalpha() else "d" if c.isdigit() else c for c in text
+    )
+    return "".join(kind for kind, _ in groupby(kinds))
 
 
 def template_features(

@@ -19,7 +19,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 
 from cornerstep.structured.models.base import shortened
 from cornerstep.structured.models.stacked import StackedChains
-from cornerstep.structured.templates import attributes_of, template_features
+from cornerstep.structured.templates import attributes_of, derivation_of, template_features
 
 DICTS, STRINGS, MATRICES = "dicts", "strings", "matrices"
 KINDS = (DICTS, STRINGS, MATRICES)
@@ -81,7 +81,8 @@ def named_features(
     names = attributes_of(templates)
     values = {name: _values(sentences, name) for name in names}
     rows, columns = template_features(values, boundaries(sentences), templates)
-    used = set(names)
+    bases = (derivation_of(name) for name in names)
+    used = {*names, *(made[0] for made in bases if made)}
     rest = [{key: v for key, v in token.items() if key not in used} for token in tokens]
     if not any(rest):
         return rows, columns
@@ -161,6 +162,10 @@ def _values(sentences: Sequence[Any], name: str) -> list[str]:
     try:
         found = [token[name] for token in chain.from_iterable(sentences)]
     except KeyError:
+        if made := derivation_of(name):
+            values = _values(sentences, made[0])
+            kinds = {value: made[1](value) for value in set(values)}
+            return [kinds[value] for value in values]
         i, t = next(
             (i, t)
             for i, sentence in enumerate(sentences)

@@ -11,11 +11,13 @@ Two rules are known by name.  Labels are then ``O`` or a mark and a type, ``B-NP
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from cornerstep.structured.entities import of_entities
 from cornerstep.structured.models.base import shortened
 
 _Table = npt.NDArray[np.bool_]
@@ -82,6 +84,23 @@ def _by_rule(name: str, labels: npt.NDArray[Any]) -> _Table:
     table[:m] = (continues | goes_on[:, None]) & ~joined
     table[m], table[m + 1] = continues, goes_on
     return table
+
+
+def rule_of(labelings: Sequence[Sequence[str]]) -> str | None:
+    """The strictest rule known by name that all labelings obey; None if there is none."""
+    chains = [labels for labels in labelings if len(labels)]
+    if not of_entities(list(chain.from_iterable(chains))):
+        return None
+    known, codes = np.unique(list(chain.from_iterable(chains)), return_inverse=True)
+    ptr = np.cumsum([0, *map(len, chains)]).astype(np.int64)
+    for name in reversed(_RULES):
+        try:
+            table = _by_rule(name, known)
+            require_allowed(table, codes, ptr, known, lambda i, t: f"labelings[{i}]")
+        except ValueError:
+            continue
+        return name
+    return None
 
 
 def require_possible(table: _Table, lengths: Sequence[int], name: Callable[[int], str]) -> None:

@@ -1,0 +1,106 @@
+"""Sentences in columns: what is read, what is left out, what is complained about."""
+
+import gzip
+
+import pytest
+
+from cornerstep.structured import read_conll
+from cornerstep.structured.models.constraints import rule_of
+
+COLUMNS = ["word", "pos", "tag"]
+TEXT = "-DOCSTART- -X- O\n\nThe DT B-NP\ncat NN I-NP\n\n\n# NN B-NP\nmeows VBZ O"
+X = [
+    [{"word": "The", "pos": "DT"}, {"word": "cat", "pos": "NN"}],
+    [{"word": "#", "pos": "NN"}, {"word": "meows", "pos": "VBZ"}],
+]
+Y = [["B-NP", "I-NP"], ["B-NP", "O"]]
+
+
+@pytest.fixture
+def file(tmp_path):
+    def written(text, name="x.conll"):
+        path = tmp_path / name
+        path.write_bytes(gzip.compress(text.encode()) if name.endswith("gz") else text.encode())
+        return path
+
+    return written
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+@pytest.mark.parametrize("name", ["x.conll", "x.txt.gz"])
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_sentences_end_at_empty_lines(file, newline, name, mark):
+    found = read_conll(file(mark + TEXT.replace("\n", newline), name), COLUMNS)
+    assert (found.X, found.y) == (X, Y)
+    assert found.rows[1][1] == ["meows", "VBZ", "O"]
+
+
+def test_comments_are_lines_before_a_sentence_with_other_fields(file):
+    text = "# sent_id = 3\n# text = a longer one, of many words\n" + TEXT
+    assert read_conll(file(text), COLUMNS).X == X
+
+
+def test_columns_may_be_left_out_and_the_label_be_anywhere(file):
+    found = read_conll(file(TEXT), ["word", "tag", "_"], "word")
+    assert found.X[0] == [{"tag": "DT"}, {"tag": "NN"}]
+    assert found.y[0] == ["The", "cat"]
+
+
+def test_fields_between_tabs_may_have_blanks(file):
+    found = read_conll(file("New York\tNNP\tB-LOC\n"), COLUMNS)
+    assert found.X == [[{"word": "New York", "pos": "NNP"}]]
+
+
+def test_the_label_may_be_missing_where_none_is_needed(file):
+    path = file("The DT\ncat NN\n")
+    found = read_conll(path, COLUMNS, needs_labels=False)
+    assert X[:1] == found.X
+    assert found.y == [[]]
+    with pytest.raises(ValueError, match="columns word, pos, tag, got 2 fields"):
+        read_conll(path, COLUMNS)
+    assert read_conll(file(TEXT), COLUMNS, needs_labels=False).y == Y
+
+
+def test_a_file_without_sentences(file):
+    assert read_conll(file("\n\n"), COLUMNS).X == []
+
+
+@pytest.mark.parametrize(
+    ("text", "columns", "target", "words"),
+    [
+        (TEXT, [], None, "^columns must be names"),
+        (TEXT, ["word", "word", "tag"], None, "^columns must differ"),
+        (TEXT, COLUMNS, "label", "^target must be one of"),
+        (TEXT, ["tag"], None, "^target must be one of"),
+        (TEXT, ["word", "tag"], None, "columns word, tag, got 3 fields"),
+        ("a b c\nd e\n", COLUMNS, None, "must have 3 fields .* got 2 in line 2"),
+        ("a\tb\tc\nd\t\tf\n", COLUMNS, None, "got 2 in line 2"),
+    ],
+)
+def test_what_does_not_fit_is_named(file, text, columns, target, words):
+    with pytest.raises(ValueError, match=words):
+        read_conll(file(text), columns, target)
+
+
+def test_bytes_that_are_no_text_are_one_error(tmp_path):
+    for name in ("x.conll", "x.gz"):
+        path = tmp_path / name
+        path.write_bytes(b"\x93\xff\x00abc")
+        with pytest.raises(ValueError, match=r"must be text in UTF-8"):
+            read_conll(path, COLUMNS)
+
+
+@pytest.mark.parametrize(
+    ("labelings", "rule"),
+    [
+        ([["B-X", "I-X", "O"], [], ["O", "B-X"]], "BIO"),
+        ([["S-X", "O"], ["B-X", "E-X"]], "BIOES"),
+        ([["S-X", "I-X"]], None),
+        ([["O", "I-X"]], None),
+        ([["O", "O"]], None),
+        ([["noun", "verb"]], None),
+        ([[]], None),
+    ],
+)
+def test_the_strictest_rule_that_labels_obey(labelings, rule):
+    assert rule_of(labelings) == rule
