@@ -291,3 +291,25 @@ def test_a_model_without_its_words_is_refused():
     tagger.hashing = None  # as an edited file may say
     with pytest.raises(ValueError, match="vocabulary_ is missing"):
         tagger.complete()
+
+
+def test_a_report_shows_sentences_with_their_errors(tagger):
+    """The worst first, wrong tokens with both labels, all words escaped; entities in a table."""
+    y = copy.deepcopy(Y)
+    X_ = copy.deepcopy(X)
+    X_[0][0]["word"] = "<i>"
+    answers = tagger.predict(X_)
+    y = [[*labels] for labels in answers]
+    y[0][0] = "B-X" if answers[0][0] == "O" else "O"
+    page = report(tagger, X_, y)
+    assert page.count('<p class="sentence">') == 1
+    assert f"<ruby>&lt;i&gt;<rt>{y[0][0]} → {answers[0][0]}</rt></ruby>" in page
+    assert "Sentences with errors" in page
+    right = report(tagger, X, tagger.predict(X))
+    assert "Sentences with errors" not in right
+    assert '<th scope="row">all</th><td>1.0000</td>' in right
+    rows = [sp.csr_array(np.eye(3)[: len(labels)]) for labels in Y if 0 < len(labels) <= 3]
+    short = [labels for labels in Y if 0 < len(labels) <= 3]
+    plain = SequenceTagger(lam=0.1).fit(rows, short)  # no words to show
+    page = report(plain, rows, short)
+    assert "Sentences with errors" not in page

@@ -36,6 +36,7 @@ def tag(
     ] = None,
     test: Annotated[Path | None, typer.Option(help="Sentences to measure with.")] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Model file.")] = None,
+    report: Annotated[Path | None, typer.Option(help="HTML report.")] = None,
     template: Annotated[
         list[str] | None,
         typer.Option(help="Features of neighbours, as word[-2..2]; may be repeated."),
@@ -69,8 +70,8 @@ def tag(
     if constraints not in ("auto", *_OWN_RULES):
         known = ", ".join(("auto", *_OWN_RULES))
         raise UserError(f"--constraints must be one of {known}, got {constraints!r}")
-    refuse_overwriting((train, *((test,) if test else ())), (output,))
-    check_outputs(output)
+    refuse_overwriting((train, *((test,) if test else ())), (output, report))
+    check_outputs(output, report)
     found = _read(train, names, target)
     held = None if test is None else _read(test, names, target)
     if not found.X:
@@ -91,18 +92,23 @@ def tag(
     if output is not None:
         notes = {"data": train.name, "columns": names, "target": target or names[-1]}
         cornerstep.save(tagger.set_params(verbose=0), output, notes=notes)
+    if report is not None:
+        shown, name = (found, train.name) if held is None or test is None else (held, test.name)
+        cornerstep.report(tagger, shown.X, shown.y, report, data_name=name)
     measured = None if held is None else _measured(tagger, held)
     if json:
         put_json({
             "certificate": proof.to_dict(), "sentences": len(found.X), "lambda": tagger.lam_,
             "constraints": tagger.constraints, "templates": list(tagger.templates),
             "test": measured and _plain(measured), "model": None if output is None else str(output),
+            "report": None if report is None else str(report),
         })  # fmt: skip
     else:
         rows: dict[str, Any] = models.summary(proof)
         rows |= {"lambda": f"{tagger.lam_:.4g}", "constraints": tagger.constraints or "none"}
         rows |= {"labels": f"{len(tagger.classes_)}", "features": f"{tagger.n_features_in_:,}"}
         rows |= {"model": output} if output else {}
+        rows |= {"report": report} if report else {}
         facts(f"SequenceTagger on {len(found.X):,} sentences", rows)
         if measured is not None:
             _show(f"{test}", measured)

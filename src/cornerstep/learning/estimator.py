@@ -21,6 +21,7 @@ of any other package gives its own:
 ``reads_sentences``           whether its data are sentences of tokens with named features
 ``reads_blocks``              whether it predicts from rows on disk
 ``predicts_structures``       whether a label is a structure, such as a sequence
+``words``                     the tokens of its sentences as a reader knows them
 ``losses``                    how wrong each of some answers is, where labels are structures
 ``chosen``                    what parameters that were left to the data have become
 ``minds_units``               whether the units of its features matter: tables are scaled then
@@ -218,6 +219,10 @@ class CertifiedEstimator(CertifiedDisplay, BaseEstimator):
     def reads_sentences(self) -> bool:
         """Whether its data are sentences of tokens with named features, as taggers have."""
         return False
+
+    def words(self, X: Any) -> list[list[str]] | None:
+        """The tokens of sentences as a reader knows them; None where there are no words."""
+        return None
 
     @property
     def reads_blocks(self) -> bool:

@@ -19,11 +19,13 @@ from cornerstep.learning.estimator import Importances, SupportExamples
 from cornerstep.learning.pipelines import is_pipeline, last_step, prepared, prepared_names
 from cornerstep.optimiser.result import Status
 from cornerstep.reporting import charts
+from cornerstep.structured.entities import entity_scores, of_entities
 
 _CLASSES = 12  # most classes of a confusion table
 _STRONGEST = 15  # most features or examples of a list
 _HEAT = 24  # most labels of a transition matrix
 _MACHINES = 100  # most machines of the table
+_SENTENCES = 12  # most sentences with errors that are shown
 
 
 @dataclass
@@ -288,6 +290,9 @@ def _structured(estimator: Any, X: Any, y: Any, data_name: str) -> tuple[dict[st
             ),
         )
     )
+    words = estimator.words(X)
+    if words is not None:
+        parts += _sentences(words, y, answers, data_name)
     weights = model.split(estimator.coef_)
     if "transitions" in weights and weights["transitions"].ndim == 2 and labels is not None:
         matrix: FloatArray = weights["transitions"]
@@ -305,6 +310,39 @@ def _structured(estimator: Any, X: Any, y: Any, data_name: str) -> tuple[dict[st
             )
         )
     return facts, parts
+
+
+def _sentences(words: Any, y: Any, answers: Any, data_name: str) -> list[str]:
+    """Scores of entities, where labels are of such, and the sentences with most errors."""
+    parts = []
+    if of_entities(sorted({str(label) for labels in (*y, *answers) for label in labels})):
+        scores = entity_scores(y, answers)
+        rows = [
+            (name, f"{s.precision:.4f}", f"{s.recall:.4f}", f"{s.f1:.4f}", f"{s.there:,}")
+            for name, s in {**scores.types, "all": scores.all}.items()
+        ]
+        table = charts.table(("type", "precision", "recall", "F1", "there"), rows)
+        caption = f"Whole entities, right in type, begin and end, {data_name}."
+        parts.append(charts.figure("Entities", caption, table))
+    wrong = np.array([sum(a != b for a, b in zip(t, g, strict=True))
+                      for t, g in zip(y, answers, strict=True)])  # fmt: skip
+    worst = np.argsort(-wrong, kind="stable")[: min(_SENTENCES, np.count_nonzero(wrong))]
+    if worst.size:
+        body = "".join(_sentence(words[i], y[i], answers[i]) for i in worst.tolist())
+        caption = f"Those with most errors, {data_name}: what is right, and what was said."
+        parts.append(charts.figure("Sentences with errors", caption, body, wide=True))
+    return parts
+
+
+def _sentence(words: Sequence[str], truth: Sequence[str], said: Sequence[str]) -> str:
+    """A sentence whose wrong tokens have both labels below them."""
+    tokens = (
+        html.escape(word)
+        if right == guess
+        else f"<ruby>{html.escape(word)}<rt>{html.escape(f'{right} → {guess}')}</rt></ruby>"
+        for word, right, guess in zip(words, truth, said, strict=True)
+    )
+    return f'<p class="sentence">{" ".join(tokens)}</p>'
 
 
 def _feature_names(estimator: Any, given: Sequence[str] | None) -> list[str] | None:

@@ -8,7 +8,7 @@ sentence as in a short one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -379,6 +379,12 @@ class SequenceTagger(CertifiedEstimator):
     def strongest(self) -> Weights:
         return Weights(self.model_.split(self.coef_)["nodes"].T, self.classes_)
 
+    def words(self, X: Any) -> list[list[str]] | None:
+        """The first word of each token: of a dict its first string, of a list its first entry."""
+        if self.tokens_ == tokens.MATRICES:
+            return None
+        return [[_word(token) for token in sentence] for sentence in X]
+
     def losses(self, X: Any, y: Any, answers: Any) -> FloatArray:
         """The share of wrong tokens of each sentence, of answers that :meth:`predict` gave."""
         return np.array([1.0 - share_of_right([a], [b]) for a, b in zip(y, answers, strict=True)])
@@ -399,6 +405,11 @@ class SequenceTagger(CertifiedEstimator):
         for name in (*_TAKEN, "machines_", "status_"):
             setattr(svm, name, getattr(self, name))
         return verification.recompute(svm, chains, labels, weights, claimed, problems)
+
+
+def _word(token: Any) -> str:
+    values = token.values() if isinstance(token, Mapping) else token
+    return next((value for value in values if isinstance(value, str)), "?")
 
 
 def _placed(answers: list[Any], places: list[int], n: int) -> list[Any]:
