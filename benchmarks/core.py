@@ -32,6 +32,15 @@ class UnavailableError(Exception):
     """Raised by a dataset that cannot be built here; the message says what is missing."""
 
 
+def torch_for_data() -> Any:
+    """The module, which a dataset needs."""
+    try:
+        import torch
+    except ImportError:
+        raise UnavailableError("torch is not installed: pip install 'cornerstep[torch]'") from None
+    return torch
+
+
 @dataclass(frozen=True)
 class Settings:
     """What the command line may ask of a benchmark; each uses those that it names.

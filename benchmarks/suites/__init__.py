@@ -22,6 +22,7 @@ _MODULES = {
     "multiclass": "multiclass",
     "losses_time": "losses_time",
     "network_losses": "network_losses",
+    "probe": "probe",
     "softmax": "softmax",
     "fw_iteration": "fw_iteration",
     "gpu": "gpu",

@@ -33,6 +33,7 @@ from benchmarks.core import (
     Solver,
     UnavailableError,
     Yardstick,
+    torch_for_data,
 )
 from benchmarks.multiclass import MAX_HINGE, RHO, TOP_5, WEIGHTED_USUNIER, LossSpec
 
@@ -59,10 +60,7 @@ class Problem:
 
 
 def _torch() -> Any:
-    try:
-        import torch
-    except ImportError:
-        raise UnavailableError("torch is not installed: pip install 'cornerstep[torch]'") from None
+    torch = torch_for_data()
     if not torch.cuda.is_available():
         raise UnavailableError("this machine has no GPU that torch can use")
     return torch

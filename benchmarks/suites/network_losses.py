@@ -12,7 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.core import Answer, Benchmark, Dataset, Measures, Recorder, Run, Solver
+from benchmarks.core import (
+    Answer,
+    Benchmark,
+    Dataset,
+    Measures,
+    Recorder,
+    Run,
+    Solver,
+    torch_for_data,
+)
 
 _CLASSES, _K = 1000, 5
 _PEER = "CrossEntropyLoss"
@@ -42,8 +51,7 @@ class Point:
 
 
 def _problem(n: int, short: bool) -> Problem:
-    import torch
-
+    torch = torch_for_data()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     rng = torch.Generator().manual_seed(0)
     scores = 2 * torch.randn(n, _CLASSES, generator=rng)
