@@ -24,7 +24,7 @@ from cornerstep.core.vectors import SparseVector, Vector, dense
 # the whole matrix is cheaper (a gathered entry costs a copy and a multiply-add).
 _GATHER_SHARE = 0.25
 
-_PORTION = 1 << 16  # entries of a dense matrix whose absolute values are taken at a time
+_PORTION = 1 << 16  # entries of absolute values, and of vectors, that are made at a time
 _SIZE_OF_OPERATOR = 4.0  # sizes of an operator's terms, over the largest entry of its product
 
 
@@ -138,18 +138,31 @@ class Matrix:
     def images(self, vectors: list[Vector]) -> FloatArray:
         """``A v`` for each of some vectors, as rows."""
         parts = [v for v in vectors if isinstance(v, SparseVector)]
-        if not parts or len(parts) < len(vectors) or isinstance(self.data, LinearOperator):
+        if isinstance(self.data, LinearOperator):
             return np.array([self.times(dense(v)) for v in vectors])
+        if len(parts) < len(vectors):
+            return self._dense_images(vectors)
         indices = np.concatenate([v.indices for v in parts])
+        values = np.concatenate([v.values for v in parts])
+        if all(v.indices.size == 1 for v in parts):  # as of a simplex: a column each
+            chosen = self.data[:, indices]
+            return ((chosen if self.is_dense else chosen.toarray()) * values).T.copy()
         used, columns = np.unique(indices, return_inverse=True)
         if used.size > _GATHER_SHARE * self.shape[1]:
-            return np.array([self.times(dense(v)) for v in vectors])
+            return self._dense_images(vectors)
         coefficients = np.zeros((len(parts), used.size))
         rows = np.repeat(np.arange(len(parts)), [v.indices.size for v in parts])
-        coefficients[rows, columns] = np.concatenate([v.values for v in parts])
+        coefficients[rows, columns] = values
         if self.symmetric and self.is_dense:
             return coefficients @ self.data[used]
         return np.ascontiguousarray((self.data[:, used] @ coefficients.T).T)
+
+    def _dense_images(self, vectors: list[Vector]) -> FloatArray:
+        out, portion = np.empty((len(vectors), self.shape[0])), max(1, _PORTION // self.shape[1])
+        for first in range(0, len(vectors), portion):
+            some = slice(first, first + portion)
+            out[some] = (self.data @ np.array([dense(v) for v in vectors[some]]).T).T
+        return out
 
     @np.errstate(over="ignore", invalid="ignore")  # what is not finite is refused by those who ask
     def gram(self) -> Matrix:

@@ -60,6 +60,12 @@ def dense(vector: Vector) -> FloatArray:
     return vector.dense() if isinstance(vector, SparseVector) else vector
 
 
+def single_entries(indices: IntArray, values: FloatArray, size: int) -> list[SparseVector]:
+    """``values[k]`` at ``indices[k]`` and 0 elsewhere, a vector for each k."""
+    ends = range(1, indices.size + 1)
+    return [SparseVector(indices[k - 1 : k], values[k - 1 : k], size) for k in ends]
+
+
 def concatenate(parts: list[Vector]) -> Vector:
     """Stack vectors end to end; the result is sparse when every part is."""
     if not all(isinstance(part, SparseVector) for part in parts):

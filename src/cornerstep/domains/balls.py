@@ -17,7 +17,7 @@ from scipy.sparse.linalg import ArpackNoConvergence, svds
 
 from cornerstep.core.rounding import gamma, norm
 from cornerstep.core.types import FloatArray, IntArray
-from cornerstep.core.vectors import SparseVector
+from cornerstep.core.vectors import SparseVector, single_entries
 from cornerstep.domains.base import INSIDE, SNAP, TIGHT, require_positive, require_size, sum_step
 from cornerstep.domains.sections import Section
 from cornerstep.domains.selection import smallest
@@ -63,7 +63,8 @@ class L1Ball:
     def lmo_many(self, gradient: FloatArray, count: int) -> list[SparseVector]:
         """Vertices of the coordinates with the largest gradients in absolute value, in order."""
         chosen = smallest(-np.abs(gradient), count)
-        return [self.atom(i + self.size if gradient[i] > 0 else i) for i in chosen]
+        signs = np.where(gradient[chosen] > 0, -self.radius, self.radius)
+        return single_entries(chosen, signs, self.size)
 
     def _on_sphere(self, x: FloatArray) -> bool:
         return bool(np.abs(x).sum() >= self.radius * (1 - TIGHT))

@@ -71,7 +71,10 @@ class ConvexHull:
 
     def lmo_many(self, gradient: FloatArray, count: int) -> list[Vector]:
         """The points of the least inner products, in order."""
-        return [self.atom(i) for i in smallest(self._points.transpose_times(gradient), count)]
+        chosen = smallest(self._points.transpose_times(gradient), count)
+        if not self._points.is_dense:
+            return [self.atom(i) for i in chosen]
+        return [row.copy() for row in self._points.data[:, chosen].T]
 
     def start(self) -> Vector:
         """The point extreme in the first coordinate."""

@@ -167,7 +167,7 @@ class KSupportBall(_NormBall):
         unit, size = _rescaled(gradient)
         if size == 0:
             return SparseVector([0], [self.radius], self.size)
-        chosen = np.array(smallest(-unit, self.k))
+        chosen = smallest(-unit, self.k)
         chosen = chosen[unit[chosen] > 0]
         values = unit[chosen] * (self.radius / norm(unit[chosen]))
         return SparseVector(chosen, -np.sign(gradient[chosen]) * values, self.size)

@@ -91,9 +91,9 @@ def dearest(weights: FloatArray, caps: float | FloatArray, total: float) -> floa
     return float(amounts @ weights[chosen])
 
 
-def smallest(keys: FloatArray, count: int) -> list[int]:
+def smallest(keys: FloatArray, count: int) -> IntArray:
     """The positions of so many of the smallest keys, the least first."""
     if count == 1:
-        return [int(keys.argmin())]
+        return keys.argmin(keepdims=True)
     chosen = np.argpartition(keys, count - 1)[:count] if count < keys.size else np.arange(keys.size)
-    return [int(i) for i in chosen[np.argsort(keys[chosen], kind="stable")]]
+    return chosen[keys[chosen].argsort(kind="stable")]

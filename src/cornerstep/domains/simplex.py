@@ -10,7 +10,7 @@ import numpy as np
 from cornerstep.core.matrix import as_vector
 from cornerstep.core.rounding import gamma
 from cornerstep.core.types import FloatArray, IntArray
-from cornerstep.core.vectors import SparseVector
+from cornerstep.core.vectors import SparseVector, single_entries
 from cornerstep.domains.atoms import combination
 from cornerstep.domains.base import (
     INSIDE,
@@ -71,7 +71,8 @@ class Simplex:
 
     def lmo_many(self, gradient: FloatArray, count: int) -> list[SparseVector]:
         """Vertices of the smallest gradients, the least first."""
-        return [self.atom(i) for i in smallest(gradient, count)]
+        chosen = smallest(gradient, count)
+        return single_entries(chosen, np.full(chosen.size, self.radius), self.size)
 
     def in_face_lmo(self, gradient: FloatArray, x: FloatArray) -> SparseVector:
         """The coordinate of the support of x with the smallest gradient."""

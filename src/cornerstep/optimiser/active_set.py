@@ -11,6 +11,7 @@ References
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -87,6 +88,11 @@ class ActiveSet:
         """Make room for an atom, of weight 0 if it is new."""
         self._slot(atom)
 
+    def extend(self, atoms: Sequence[Vector]) -> None:
+        """Make room for atoms, of weight 0 where they are new."""
+        keyed = ((_key(atom), atom) for atom in atoms)
+        self._append({key: atom for key, atom in keyed if key not in self._slots})
+
     def reweigh(self, weights: FloatArray) -> IntArray:
         """Give the atoms other weights; those of weight 0 leave.  Which stay, in their order."""
         kept = np.flatnonzero(weights)
@@ -157,35 +163,45 @@ class ActiveSet:
         slot = self._slots.get(key)
         if slot is None:
             slot = len(self)
-            self._make_room(atom)
-            self._atoms.append(atom)
-            self._keys.append(key)
-            self._slots[key] = slot
-            self._weights[slot] = 0.0
-            self._write(slot, atom)
+            self._append({key: atom})
         return slot
 
-    def _make_room(self, atom: Vector) -> None:
-        rows = max(self._weights.size, 2 * len(self) if len(self) == self._weights.size else 0)
-        narrow = isinstance(atom, SparseVector) and atom.values.size <= _WIDE * self.size
-        sparse = narrow and self._indices is not None
-        width = atom.values.size if sparse and isinstance(atom, SparseVector) else self.size
-        if self._indices is not None and not sparse:  # the first dense atom: all rows become dense
-            values = np.zeros((rows, self.size))
-            for k, known in enumerate(self._atoms):
-                values[k] = dense(known)
-            self._values, self._indices = values, None
+    def _append(self, new: dict[bytes, Vector]) -> None:
+        """Rows for atoms that are not there, of weight 0."""
+        first, atoms = len(self), list(new.values())
+        last = first + len(atoms)
+        widest = max(map(self._width, atoms), default=0)
+        if last > self._weights.size or widest > self._values.shape[1]:
+            self._make_room(last, widest)
+        self._atoms += atoms
+        self._keys += new
+        self._slots.update(zip(new, range(first, last), strict=True))
+        self._weights[first:last] = 0.0
+        for slot, atom in enumerate(atoms, first):
+            self._write(slot, atom)
+
+    def _width(self, atom: Vector) -> int:
+        """Entries of its row: of an atom that is not narrow, all."""
+        if self._indices is None or not isinstance(atom, SparseVector):
+            return self.size
+        width = atom.values.size
+        return width if width <= _WIDE * self.size else self.size
+
+    def _make_room(self, rows: int, width: int) -> None:
+        """For so many rows of so many entries: of all, and all rows become dense."""
+        known, most = len(self), self._weights.size
+        rows = max(rows, 2 * most) if rows > most else most
         width = max(width, self._values.shape[1])
-        if (rows, width) != self._values.shape:
-            grown = np.zeros((rows, width))
-            grown[: len(self), : self._values.shape[1]] = self._values[: len(self)]
-            self._values = grown
+        if self._indices is not None and width == self.size:
+            values = np.zeros((rows, width))
+            for k, atom in enumerate(self._atoms):
+                values[k] = dense(atom)
+            self._values, self._indices = values, None
+        else:
+            self._values = _grown(self._values, known, rows, width)
             if self._indices is not None:
-                positions = np.zeros((rows, width), dtype=np.intp)
-                positions[: len(self), : self._indices.shape[1]] = self._indices[: len(self)]
-                self._indices = positions
-        if rows != self._weights.size:
-            self._weights = np.concatenate([self._weights, np.zeros(rows - self._weights.size)])
+                self._indices = _grown(self._indices, known, rows, width)
+        self._weights = np.concatenate([self._weights, np.zeros(rows - most)])
 
     def _write(self, slot: int, atom: Vector) -> None:
         if self._indices is None:
@@ -212,6 +228,13 @@ class ActiveSet:
         self._atoms.pop()
         self._keys.pop()
         self._weights[: len(self)] /= self._weights[: len(self)].sum()
+
+
+def _grown(array: Any, known: int, rows: int, width: int) -> Any:
+    """So many rows of so many entries, the first ``known`` of them those that there are."""
+    out = np.zeros((rows, width), dtype=array.dtype)
+    out[:known, : array.shape[1]] = array[:known]
+    return out
 
 
 def _key(atom: Vector) -> bytes:

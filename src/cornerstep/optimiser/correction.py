@@ -83,7 +83,8 @@ class Correction:
         names = np.full(self.gram.shape[0], -1)
         names[kept] = np.arange(kept.size)
         self._factor.rename(names)
-        self.images, self.gram = self.images[kept], self.gram[np.ix_(kept, kept)]
+        self.images = self.images[kept]
+        self.gram = self.gram[kept].take(kept, axis=1)
 
 
 def solve_over_simplex(

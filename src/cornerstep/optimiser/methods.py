@@ -24,6 +24,7 @@ References
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -318,9 +319,8 @@ class FullyCorrective(_WithActiveSet):
         assert self._correction is not None
         tol = self._correction.share * gap
         active, gradient = self.active_set, position.gradient
-        for vertex in self._vertices:
-            if float(vertex @ gradient) < position.inner:
-                active.add(vertex)
+        good = bisect_left(self._vertices, position.inner, key=lambda v: float(v @ gradient))
+        active.extend(self._vertices[:good])  # they are in order
         known = self._correction.known
         self._correction.extend(active.atoms[known:])
         before = active.weights.copy()
