@@ -73,10 +73,27 @@ def test_images_and_sizes(form: Any, symmetric: bool) -> None:
         np.testing.assert_allclose(matrix.images(vectors), expected, atol=1e-12)
         mixed = [vectors[0], vectors[1].dense()]
         np.testing.assert_allclose(matrix.images(mixed), expected, atol=1e-12)
+        single: Any = [SparseVector([i], [1.0 + i], n) for i in places]
+        images = full[:, places].T * (1.0 + places)[:, None]
+        np.testing.assert_allclose(matrix.images(single), images, atol=1e-12)
         x, r = vectors[1].dense(), rng.standard_normal(40) * (rng.random(40) < count / n)
         if not isinstance(matrix.data, LinearOperator):
             np.testing.assert_allclose(matrix.sizes(x), abs(full) @ abs(x), atol=1e-12)
             np.testing.assert_allclose(matrix.transpose_sizes(r), abs(full.T) @ abs(r), atol=1e-12)
+
+
+def test_thin_images() -> None:
+    """Images with few entries stay sparse; those with many, and of dense vectors, do not."""
+    rng = np.random.default_rng(0)
+    A = sp.random_array((60, 200), density=0.02, rng=rng)
+    matrix, full = Matrix(A, "A"), A.toarray()
+    wide = SparseVector(np.arange(150), rng.standard_normal(150), 200)
+    narrow = [SparseVector([i, 7], [2.0, -1.0], 200) for i in (3, 199)]
+    for vectors, thin in ((narrow, True), ([wide], False), ([*narrow, wide.dense()], False)):
+        images = matrix.thin_images(vectors)
+        assert sp.issparse(images) == thin
+        images = images.toarray() if thin else images
+        np.testing.assert_allclose(images, [full @ dense(v) for v in vectors], atol=1e-12)
 
 
 @pytest.mark.parametrize("form", [sp.csr_array, sp.csc_array])

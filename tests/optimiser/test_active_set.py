@@ -155,3 +155,20 @@ def test_the_store_grows_past_its_first_size() -> None:
         active.scores(gradient), [dense(atom) @ gradient for atom in active.atoms], atol=1e-13
     )
     assert repr(active) == f"ActiveSet({len(active)} atoms)"
+
+
+@given(
+    first=st.tuples(st.integers(0, 9), st.sampled_from(FORMS)),
+    more=st.lists(st.tuples(st.integers(0, 9), st.sampled_from(FORMS)), max_size=12),
+)
+@settings(deadline=None)
+def test_many_atoms_at_a_time(first: tuple[int, str], more: list[tuple[int, str]]) -> None:
+    """As one after the other: each once, in its order, with weight 0 where it is new."""
+    together, alone = ActiveSet(_atom(*first)), ActiveSet(_atom(*first))
+    together.extend([_atom(*name) for name in more])
+    for name in more:
+        alone.add(_atom(*name))
+    assert [dense(a).tolist() for a in together.atoms] == [dense(a).tolist() for a in alone.atoms]
+    np.testing.assert_array_equal(together.weights, alone.weights)
+    gradient = np.arange(1.0, N + 1)
+    np.testing.assert_allclose(together.scores(gradient), [a @ gradient for a in alone.atoms])

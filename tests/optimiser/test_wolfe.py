@@ -6,7 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
+from cornerstep import minimize
+from cornerstep.domains import L1Ball, Simplex
 from cornerstep.objectives import LeastSquares
 from cornerstep.optimiser.correction import Correction
 from cornerstep.optimiser.wolfe import Factor, improve
@@ -147,3 +150,20 @@ def test_a_correction_asks_the_clock() -> None:
     assert asked == 1
     assert better.min() >= 0
     assert better.sum() == pytest.approx(1.0, abs=1e-12)
+
+
+def test_corrections_of_sparse_data_are_those_of_dense_data() -> None:
+    """Also where a dense start is among sparse atoms, so that some images are sparse."""
+    rng = np.random.default_rng(0)
+    A, b = sp.random_array((80, 300), density=0.03, rng=rng), rng.standard_normal(80)
+    start = rng.random(300)
+    start *= 2 / start.sum()
+    for x0 in (None, start):
+        for domain in (Simplex(300, 2.0), L1Ball(300, 2.0)):
+            sparse, dense = (
+                minimize(LeastSquares(data, b), domain, x0=x0, method="fully-corrective", rtol=1e-9)
+                for data in (A, A.toarray())
+            )
+            assert sparse.success
+            assert sparse.n_iter == dense.n_iter
+            np.testing.assert_allclose(sparse.x, dense.x, atol=1e-8)

@@ -24,6 +24,7 @@ from cornerstep.core.vectors import SparseVector, Vector, dense
 # the whole matrix is cheaper (a gathered entry costs a copy and a multiply-add).
 _GATHER_SHARE = 0.25
 
+_THIN = 0.1  # share of entries that are not 0, above which images are better dense
 _PORTION = 1 << 16  # entries of absolute values, and of vectors, that are made at a time
 _SIZE_OF_OPERATOR = 4.0  # sizes of an operator's terms, over the largest entry of its product
 
@@ -125,15 +126,27 @@ class Matrix:
                 return values.dot(self.data.take(indices, axis=0))
             return self.data[:, indices] @ values
         if few and sp.issparse(self.data):
-            out = np.zeros(self.shape[0])
-            starts, rows, entries = self.data.indptr, self.data.indices, self.data.data
-            for j, v in zip(indices, values, strict=True):
-                column = slice(starts[j], starts[j + 1])
-                out[rows[column]] += v * entries[column]
-            return out
+            starts = self.data.indptr
+            counts = starts[indices + 1] - starts[indices]
+            skipped = starts[indices] - (counts.cumsum() - counts)
+            places = np.arange(counts.sum()) + np.repeat(skipped, counts)
+            terms = np.repeat(values, counts) * self.data.data[places]
+            return np.bincount(self.data.indices[places], terms, self.shape[0])
         x = np.zeros(self.shape[1])
         x[indices] = values
         return self.times(x)
+
+    def thin_images(self, vectors: list[Vector]) -> Any:
+        """``A v`` for each of some vectors, as rows; in CSR if few entries are not 0."""
+        parts = [v for v in vectors if isinstance(v, SparseVector)]
+        if not sp.issparse(self.data) or len(parts) < len(vectors):
+            return self.images(vectors)
+        indices = np.concatenate([v.indices for v in parts])
+        ends = np.cumsum([0, *(v.indices.size for v in parts)])
+        values = np.concatenate([v.values for v in parts])
+        rows = sp.csr_array((values, indices, ends), shape=(len(parts), self.shape[1]))
+        out = rows @ self.data.T
+        return out if out.nnz <= _THIN * len(parts) * self.shape[0] else out.toarray()
 
     def images(self, vectors: list[Vector]) -> FloatArray:
         """``A v`` for each of some vectors, as rows."""
@@ -142,18 +155,20 @@ class Matrix:
             return np.array([self.times(dense(v)) for v in vectors])
         if len(parts) < len(vectors):
             return self._dense_images(vectors)
+        if not self.is_dense:
+            thin = self.thin_images(vectors)
+            return thin.toarray() if sp.issparse(thin) else thin
         indices = np.concatenate([v.indices for v in parts])
         values = np.concatenate([v.values for v in parts])
         if all(v.indices.size == 1 for v in parts):  # as of a simplex: a column each
-            chosen = self.data[:, indices]
-            return ((chosen if self.is_dense else chosen.toarray()) * values).T.copy()
+            return (self.data[:, indices] * values).T.copy()
         used, columns = np.unique(indices, return_inverse=True)
         if used.size > _GATHER_SHARE * self.shape[1]:
             return self._dense_images(vectors)
         coefficients = np.zeros((len(parts), used.size))
         rows = np.repeat(np.arange(len(parts)), [v.indices.size for v in parts])
         coefficients[rows, columns] = values
-        if self.symmetric and self.is_dense:
+        if self.symmetric:
             return coefficients @ self.data[used]
         return np.ascontiguousarray((self.data[:, used] @ coefficients.T).T)
 

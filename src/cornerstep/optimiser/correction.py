@@ -16,8 +16,10 @@ References
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.core.vectors import Vector
@@ -49,7 +51,7 @@ class Correction:
 
     def clear(self) -> None:
         """Forget all atoms."""
-        self.images: FloatArray = np.empty((0, 0))
+        self.images: Any = np.empty((0, 0))  # an array, or CSR where few entries are not 0
         self.gram: FloatArray = np.empty((0, 0))
         self._factor = Factor()
 
@@ -59,7 +61,7 @@ class Correction:
             return
         known, k = self.known, self.known + len(atoms)
         new = self.objective.atom_images(atoms)
-        self.images = np.concatenate([self.images, new]) if known else new
+        self.images = _below(self.images, new) if known else new
         products = self.objective.atom_products(atoms, new, self.images)
         gram = np.empty((k, k))
         gram[:known, :known] = self.gram
@@ -85,6 +87,13 @@ class Correction:
         self._factor.rename(names)
         self.images = self.images[kept]
         self.gram = self.gram[kept].take(kept, axis=1)
+
+
+def _below(one: Any, other: Any) -> Any:
+    """The rows of one and of the other: in CSR if both are."""
+    if sp.issparse(one) and sp.issparse(other):
+        return sp.vstack([one, other], format="csr")
+    return np.concatenate([p.toarray() if sp.issparse(p) else p for p in (one, other)])
 
 
 def solve_over_simplex(

@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+import scipy.sparse as sp
 
 from cornerstep.core.curvature import Curvature
 from cornerstep.core.matrix import Matrix, as_vector
@@ -329,13 +330,14 @@ class LeastSquares:
 
     def atom_images(self, atoms: list[Vector]) -> FloatArray:
         """``A a`` for each of some atoms, as rows."""
-        return self.matrix.images(atoms)
+        return self.matrix.thin_images(atoms)
 
     def atom_products(
         self, atoms: list[Vector], images: FloatArray, others: FloatArray
     ) -> FloatArray:
         """``<a, A'A b>`` for each of some atoms a and the images of other atoms b."""
-        return images @ others.T
+        products = images @ others.T
+        return products.toarray() if sp.issparse(products) else products
 
     def errors(self, position: Position) -> tuple[float, FloatArray]:
         """Rounding of ``r = Ax - b`` (only where it meets r), of ``A'r`` and of ``r'r``.

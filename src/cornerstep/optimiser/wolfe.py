@@ -31,6 +31,7 @@ import numpy as np
 from cornerstep.core.compiling import njit_alloc, njit_alloc_inner
 from cornerstep.core.types import FloatArray, IntArray
 
+_FAST = {"reassoc", "contract"}  # sums may be reordered (vectorised)
 _LINEAR = 1e-20  # of l: the least s, beside which the curvature of a tiny G counts as none
 _ROUNDED = 1e-15  # of its terms: less than this a value does not fall
 _DEPENDENT = 1e-11  # of its diagonal entry: what is left of a row that depends on others
@@ -139,8 +140,7 @@ def _improve(
                 level += x[order[a]] * gradient[order[a]]
             for a in range(count):
                 work[a], other[a] = level - gradient[order[a]], 1.0
-            _solve(rows, count, work)
-            _solve(rows, count, other)
+            _solve(rows, count, work, other)
             sums, ones = 0.0, 0.0
             for a in range(count):
                 sums += work[a]
@@ -161,7 +161,7 @@ def _improve(
             steps += 1
 
 
-@njit_alloc_inner()
+@njit_alloc_inner(fastmath=_FAST)
 def _gradient(gram: Any, linear: Any, x: Any, gradient: Any) -> None:
     """``Gx - l``, of x made to sum to 1."""
     k = x.size
@@ -176,7 +176,7 @@ def _gradient(gram: Any, linear: Any, x: Any, gradient: Any) -> None:
                 gradient[j] += x[i] * gram[i, j]
 
 
-@njit_alloc_inner()
+@njit_alloc_inner(fastmath=_FAST)
 def _join(
     gram: Any, linear: Any, x: Any, new: int, shift: float, rows: Any, order: Any, count: int,
     free: Any, work: Any,
@@ -222,18 +222,21 @@ def _join(
         count = _leave(x, first, rows, order, count, free)
 
 
-@njit_alloc_inner()
-def _solve(rows: Any, count: int, side: Any) -> None:
-    """``M^-1 side``, in place."""
+@njit_alloc_inner(fastmath=_FAST)
+def _solve(rows: Any, count: int, one: Any, other: Any) -> None:
+    """``M^-1 one`` and ``M^-1 other``, in place."""
     for a in range(count):
-        total = side[a]
+        first, second = one[a], other[a]
         for b in range(a):
-            total -= rows[a, b] * side[b]
-        side[a] = total / rows[a, a]
+            first -= rows[a, b] * one[b]
+            second -= rows[a, b] * other[b]
+        one[a], other[a] = first / rows[a, a], second / rows[a, a]
     for a in range(count - 1, -1, -1):
-        side[a] /= rows[a, a]
+        first, second = one[a] / rows[a, a], other[a] / rows[a, a]
+        one[a], other[a] = first, second
         for b in range(a):
-            side[b] -= side[a] * rows[a, b]
+            one[b] -= first * rows[a, b]
+            other[b] -= second * rows[a, b]
 
 
 @njit_alloc_inner()
