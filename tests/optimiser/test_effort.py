@@ -8,16 +8,16 @@ import scipy.sparse as sp
 
 from cornerstep import Status, minimize, minimize_many
 from cornerstep.domains import BalancedBox, Birkhoff, Box, CappedSimplex, Product, Simplex
-from cornerstep.objectives import LeastSquares
+from cornerstep.objectives import LeastSquares, Quadratic
 from cornerstep.optimiser.effort import Pace, path_work
 from support.optimiser_problems import ill_conditioned
 
 
 @pytest.mark.parametrize("share", [0.2, 0.5, 0.9])
 def test_steps_go_on_while_they_promise_less_work_than_the_other_way(share: float) -> None:
-    """Of gaps that fall by a factor, the remaining steps are known from the first two on."""
+    """Of gaps that fall by a factor, the first two steps tell; a third of their pace has to do."""
     needed = np.log(1e-6) / np.log(share)
-    for other, goes_on in ((1.1 * needed, True), (0.5 * needed, False)):
+    for other, goes_on in ((3.3 * needed, True), (needed, False)):
         pace, gap, answers = Pace(other), 1.0, []
         for _ in range(30):
             answers.append(pace.pays(gap, 1e-6))
@@ -108,3 +108,15 @@ def test_a_matrix_that_samples_entries_has_a_diagonal_hessian(form: str) -> None
     curvature = LeastSquares(rows, np.zeros(3)).curvature
     assert curvature is not None
     np.testing.assert_allclose(curvature.full(), (rows.T @ rows).toarray())
+
+
+def test_a_diagonal_is_one_however_it_is_given() -> None:
+    """The path factorises the rows of the domain alone, not a matrix of the size of x."""
+    diagonal = np.random.default_rng(0).uniform(0.5, 2.0, 400)
+    given = [Quadratic(form) for form in (np.diag(diagonal), sp.diags_array(diagonal))]
+    works = [path_work(f, Birkhoff(20)) for f in given]
+    assert works[0] == works[1]
+    assert works[0] < path_work(Quadratic(np.diag(diagonal) + 1e-3), Birkhoff(20))
+    for f in given:
+        result = minimize(f, Birkhoff(20), method="interior-point", tol=0.0, rtol=1e-8)
+        assert result.success

@@ -21,8 +21,9 @@ class Curvature(NamedTuple):
     def of(cls, hessian: Any) -> Curvature:
         """Of a symmetric array or sparse matrix: its diagonal alone if there is nothing else."""
         diagonal = hessian.diagonal()
-        if sp.issparse(hessian) and (hessian - sp.diags_array(diagonal)).count_nonzero() == 0:
-            return cls(np.asarray(diagonal))
+        entries = hessian.count_nonzero() if sp.issparse(hessian) else np.count_nonzero(hessian)
+        if entries == np.count_nonzero(diagonal):
+            return cls(np.array(diagonal))
         return cls(np.zeros(hessian.shape[0]), matrix=hessian)
 
     @classmethod

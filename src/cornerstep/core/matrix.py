@@ -155,6 +155,8 @@ class Matrix:
             return np.array([self.times(dense(v)) for v in vectors])
         if len(parts) < len(vectors):
             return self._dense_images(vectors)
+        if len(parts) == 1:
+            return self.combine(parts[0].indices, parts[0].values)[None]
         if not self.is_dense:
             thin = self.thin_images(vectors)
             return thin.toarray() if sp.issparse(thin) else thin

@@ -95,14 +95,15 @@ class ActiveSet:
 
     def reweigh(self, weights: FloatArray) -> IntArray:
         """Give the atoms other weights; those of weight 0 leave.  Which stay, in their order."""
-        kept = np.flatnonzero(weights)
-        self._atoms = [self._atoms[k] for k in kept]
-        self._keys = [self._keys[k] for k in kept]
-        self._slots = {key: k for k, key in enumerate(self._keys)}
+        kept = weights.nonzero()[0]
+        if kept.size < len(self):
+            self._atoms = [self._atoms[k] for k in kept]
+            self._keys = [self._keys[k] for k in kept]
+            self._slots = {key: k for k, key in enumerate(self._keys)}
+            self._values[: kept.size] = self._values[kept]
+            if self._indices is not None:
+                self._indices[: kept.size] = self._indices[kept]
         self._weights[: kept.size] = weights[kept] / weights[kept].sum()
-        self._values[: kept.size] = self._values[kept]
-        if self._indices is not None:
-            self._indices[: kept.size] = self._indices[kept]
         return kept
 
     def mixture(self, weights: FloatArray) -> FloatArray:

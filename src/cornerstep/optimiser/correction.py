@@ -82,6 +82,8 @@ class Correction:
 
     def keep(self, kept: IntArray) -> None:
         """Forget all atoms but these, which are renumbered in this order."""
+        if kept.size == self.known:
+            return
         names = np.full(self.gram.shape[0], -1)
         names[kept] = np.arange(kept.size)
         self._factor.rename(names)

@@ -2,7 +2,7 @@
 
 Work is counted in multiply-adds of a factorisation.  A path is a dozen of them, and its work is
 known beforehand.  Other steps are cheap, and how many there will be their own gaps tell: these fall
-about geometrically, so that the last half of the steps says how many are to come.
+about geometrically, if more slowly later on than at first.
 """
 
 from __future__ import annotations
@@ -12,9 +12,13 @@ from typing import Any
 
 _PRODUCT = 3.0  # of an entry in a product with a vector, which waits for memory
 _CALLS = 1e5, 2e6  # of a product and of a correction: the interpreter
-_STEPS = 10  # of a path
-_PATH_STEP = 5e6  # of each, besides its factor
-_TRIAL = 0.1  # share of the other way's work before which no pace is judged
+_STEPS = 12  # of a path
+_PATH_STEP = 5.7e6  # of each, besides its factor and products
+_PATH_PRODUCTS = 6  # of each, with the data
+_UNJUDGED = 2  # steps, the first
+_OPTIMISM = (
+    0.35  # of the pace that steps will keep: the pace so far, which first steps make too fast
+)
 
 
 def order_of(objective: Any, domain: Any) -> int:
@@ -49,7 +53,8 @@ def path_work(objective: Any, domain: Any) -> float:
     """The work of a path, along which ``order_of`` is above 0."""
     curvature, order, n = objective.curvature, order_of(objective, domain), int(domain.size)
     by_rows = curvature.matrix is None and order < n
-    step = order**3 / 6 + (0.5 * order**2 * n if by_rows else 0.0) + _PATH_STEP
+    products = _PATH_PRODUCTS * _PRODUCT * _entries(objective)
+    step = order**3 / 5 + (0.5 * order**2 * n if by_rows else 0.0) + products + _PATH_STEP
     once = 0.0 if by_rows or curvature.root is None else float(_entries(objective)) * n
     return _STEPS * step + once
 
@@ -66,15 +71,15 @@ class Pace:
     def __init__(self, other: float) -> None:
         self.other = other
         self.spent = 0.0
-        self._gaps: list[float] = []
+        self._steps, self._first, self._least = 0, 0.0, math.inf
 
     def pays(self, gap: float, aim: float) -> bool:
         """Asked once before each step, with the gap there is and the gap there is to be."""
-        least = min(gap, self._gaps[-1]) if self._gaps else gap
-        self._gaps.append(least)
-        done = len(self._gaps) - 1
-        if done < 2 or self.spent <= _TRIAL * self.other or not least > aim:
+        self._first = self._first if self._steps else gap
+        self._least = min(self._least, gap)
+        self._steps += 1
+        if self._steps <= _UNJUDGED or not self._least > aim:
             return True
-        fallen = math.log(self._gaps[done // 2] / least)
-        ahead = (done - done // 2) * math.log(least / aim) if aim > 0 else math.inf
-        return ahead * self.spent / done <= fallen * self.other
+        fallen = math.log(self._first / self._least)
+        ahead = math.log(self._least / aim) if aim > 0 else math.inf
+        return ahead * self.spent <= _OPTIMISM * fallen * self.other

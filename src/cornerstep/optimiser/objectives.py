@@ -34,7 +34,7 @@ class Ray(Protocol):
     slope: float
     direction: Direction
 
-    @property
+    @cached_property
     def curvature(self) -> float | None:
         """``<d, H d>``, or None where f is not known to be quadratic."""
 
@@ -267,7 +267,7 @@ class Quadratic:
         gradient = sum_error(sizes + linear, terms)
         return float(x @ gradient + sum_error(x @ (sizes + linear), terms)), gradient
 
-    @property
+    @cached_property
     def curvature(self) -> Curvature | None:
         """Q by its parts; None where it is known by products only."""
         if not (isinstance(self.hessian, Matrix) and self.hessian.has_entries):
@@ -371,7 +371,7 @@ class LeastSquares:
             out.linear = -self.matrix.transpose_times(out.target)
         return out
 
-    @property
+    @cached_property
     def curvature(self) -> Curvature | None:
         """``A'A`` by its root; None where A is known by products only."""
         return Curvature.of_root(self.matrix.data) if self.matrix.has_entries else None

@@ -41,9 +41,9 @@ _LESS = 0.25  # share of the best gain of a projected gradient step that ends th
 _LITTLE = 0.1  # share of the best gain of a conjugate gradient step that ends them [1]
 _MOST_GRADIENTS = 60  # conjugate gradient steps of a move: more gain little where H is bad
 _MOST_HALVINGS = 40  # of a step, until it is rounding
-# Of the work of a path, within which moves have to promise to arrive.  0.5: up to 1.5 times as long
-# where they do not; 0.15: 7 times as long where they would have.
-_SHARE = 0.3
+# Of the work of a path, within which moves have to promise to arrive.  0.3: 5 times as long where
+# they would have; 1: up to 1.6 times as long where they do not.
+_SHARE = 0.5
 
 
 class ProjectedCG(Interior):

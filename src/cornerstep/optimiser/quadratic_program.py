@@ -52,6 +52,7 @@ _JITTER = 1e-13  # of the diagonal, which rows that depend on each other need
 _LITTLE = 1e-9  # of the mean curvature: what directions without any get where bounds are guessed
 _REFINED = 4  # repetitions that take this out of the answer again
 _MIXED = 60  # steps of a small program over the simplex
+_THIN = 0.1  # share of entries that are not 0, above which rows are better dense
 _WORK = 1 << 30  # multiply-adds between two looks at the clock
 
 
@@ -91,7 +92,9 @@ class _Newton:
         self.by_rows = curvature.matrix is None and self.n_root + rows.shape[0] < self.n
         if not self.by_rows:
             self.hessian = curvature.part(np.arange(self.n)).full()
-            self.own = sp.csr_array(rows[:, : self.n]) if sp.issparse(rows) else rows
+            own = rows[:, : self.n]
+            thin = sp.issparse(own) and own.nnz <= _THIN * own.shape[0] * self.n
+            self.own = sp.csr_array(own) if thin else dense_array(own)
             return
         parts = [part for part in (root, rows) if part is not None and part.shape[0]]
         if all(sp.issparse(part) for part in parts):
@@ -134,13 +137,14 @@ class _Newton:
         self.loose = self.slacks[self.moving]
         self.tight = np.setdiff1d(np.arange(self.rows.shape[0]), self.loose)
         self.weights, self.stiff = weights, weights[self.n :][self.moving]
-        matrix = self.hessian[np.ix_(self.free, self.free)]
+        whole = self.free.size == self.n
+        matrix = self.hessian.copy() if whole else self.hessian[np.ix_(self.free, self.free)]
         if self.loose.size:
             part = self.own[self.loose][:, self.free]
             matrix += dense_array(part.T @ (part * self.stiff[:, None]))
         ends = np.diag_indices(self.free.size)
         matrix[ends] += weights[self.free] + _JITTER * matrix[ends]
-        self.factor, done = _cholesky(matrix)
+        self.factor, done = _cholesky(matrix.T)  # as LAPACK has it, which moves nothing
         if not done or self.expired():
             return False
         self.columns = dense_array(self.own[self.tight][:, self.free].T)
