@@ -11,7 +11,16 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import aslinearoperator
 
 from cornerstep import Status, minimize
-from cornerstep.domains import Box, CappedSimplex, ConvexHull, L1Ball, Simplex
+from cornerstep.domains import (
+    BalancedBox,
+    Box,
+    CappedSimplex,
+    ConvexHull,
+    L1Ball,
+    Polytope,
+    Product,
+    Simplex,
+)
 from cornerstep.objectives import LeastSquares, Quadratic
 from cornerstep.optimiser import minimize_many
 
@@ -30,6 +39,10 @@ def draw(seed: int = 0) -> tuple[Any, Any]:
 DOMAINS = [
     Simplex(N, 1.5), L1Ball(N, 0.7), ConvexHull(np.random.default_rng(1).random((40, N))),
     CappedSimplex(N, 1, cap=0.2), Box(np.zeros(N), np.full(N, 0.1)),
+    CappedSimplex(N, 0.7, cap=np.linspace(0.05, 0.4, N), at_most=True),
+    Product([Simplex(N - 2), Box([-2.0, 0.5], [5.0, 0.5])]),
+    BalancedBox(np.where(np.arange(N) % 3, 1.0, -1.0), 0.1), Product([Simplex(10), Simplex(20)]),
+    Polytope(A_eq=np.linspace(-1, 2, N)[None], b_eq=[0.1], lower=[-0.02] * N, upper=[0.03] * N),
 ]  # fmt: skip
 
 

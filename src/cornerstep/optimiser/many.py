@@ -1,11 +1,11 @@
 """Many least-squares problems with one matrix and one domain, each with its own certificate.
 
-Where the domain lists its vertices, and they are not too many, the Gram matrix of their images is
-formed once, and every problem is a small program over the simplex
-(:mod:`cornerstep.optimiser.wolfe`) whose linear term is a row of one product; certificates are
-computed for many problems at a time, from the data.  Other domains, and problems that rounding
-leaves above the tolerance, are solved one by one.  Each problem starts from its best vertex: from
-the nearest problem that is solved it took 1.3 to 1.9 times as long (200 of 40 x 500 and 60 of
+Where the domain has few vertices, or bounds and one row at most
+(:mod:`cornerstep.optimiser.small_form`), a Gram matrix is formed once, and every problem is a small
+program (:mod:`cornerstep.optimiser.wolfe`) whose linear term is a row of one product; certificates
+are computed for many problems at a time, from the data.  Other domains, and problems that rounding
+leaves above the tolerance, are solved one by one.  Each problem starts from a good vertex: from the
+nearest problem that is solved it took 1.3 to 1.9 times as long (200 of 40 x 500 and 60 of
 3,000 x 2,000, columns from a few factors).
 """
 
@@ -18,24 +18,24 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from cornerstep.core.clock import asking, never, work_seconds
+from cornerstep.core.curvature import dense_array
 from cornerstep.core.optional import optional_import
 from cornerstep.core.threads import n_workers
 from cornerstep.core.types import FloatArray
-from cornerstep.core.vectors import SparseVector, dense
+from cornerstep.core.vectors import dense
 from cornerstep.domains.base import has_oracle, vertex_of
 from cornerstep.optimiser.loop import Stopping, claimed, deferred_interrupt
 from cornerstep.optimiser.minimize import minimize
 from cornerstep.optimiser.objectives import LeastSquares
 from cornerstep.optimiser.result import Status
+from cornerstep.optimiser.small_form import SmallForm, small_form
 from cornerstep.optimiser.solver import gap_rounding
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_MOST_VERTICES = 5000  # whose Gram matrix is formed
 _TOGETHER = 64  # problems that are certified at a time
 _EXACT = 1e-3  # of the tolerance: what the small program may miss
 _ROUNDS = 20  # steps of the small program, at most, for each vertex
@@ -178,13 +178,11 @@ class _ManyProblems:
         self.x = np.zeros((len(B), domain.size))
         self.value, self.gap = np.full(len(B), math.nan), np.full(len(B), math.inf)
         self.status = [Status.TIME_LIMIT] * len(B)
-        self._vertices: Any = None
-        listed = has_oracle(domain, "lmo_many") and domain.n_atoms <= _MOST_VERTICES
-        if listed and objective.product_size is not None:
-            self._vertices = _rows_of(domain)
-            images: Any = objective.matrix.times(self._vertices.T)
-            self._images = (images.toarray() if sp.issparse(images) else images).T
+        self._form = None if objective.product_size is None else small_form(domain)
+        if self._form is not None:
+            self._images = dense_array(objective.matrix.times(self._form.basis.T)).T
             self._gram = np.ascontiguousarray(self._images @ self._images.T)
+            self._origin = objective.matrix.times(self._form.base)
 
     def _is_over(self) -> bool:
         return self.stopping.is_over(self._began) or self.interrupted()
@@ -192,33 +190,42 @@ class _ManyProblems:
     @np.errstate(all="ignore")  # in this thread
     def solve(self, part: slice) -> None:
         """Solve and certify some of the problems."""
-        if self._vertices is not None:
-            self._mix(part)
+        if self._form is not None:
+            self._improve(part, self._form)
             self._certify(part)
         for i in range(*part.indices(len(self.B))):
             if self.gap[i] <= self.stopping.target(self.value[i]):
                 self.status[i] = Status.SOLVED
-            elif self._vertices is None or not self._is_over():
+            elif self.status[i] is Status.TIME_LIMIT and not (self._form and self._is_over()):
                 self._solve_alone(i)
             if self.interrupted() and self.status[i] is Status.TIME_LIMIT:
                 self.status[i] = Status.INTERRUPTED
 
-    def _mix(self, part: slice) -> None:
+    def _improve(self, part: slice, form: SmallForm) -> None:
         from cornerstep.optimiser.wolfe import Factor, improve  # with the compiler
 
-        linear = self.B[part] @ self._images.T
-        first = (0.5 * self._gram.diagonal() - linear).argmin(axis=1)
-        weights = np.zeros(linear.shape)
-        weights[np.arange(len(first)), first] = 1.0
+        linear = (self.B[part] - self._origin) @ self._images.T
+        costs = 0.5 * self._gram.diagonal() - linear
         scale = 0.5 * (self.B[part] ** 2).sum(axis=1)
-        for k, aim in enumerate(linear):
-            factor, solved = Factor(), False
+        for k, i in enumerate(range(*part.indices(len(self.B)))):
+            y, factor, solved, rounds = self._start(costs[k], form), Factor(), False, 0
             tol = _EXACT * self.stopping.target(float(scale[k]))
-            rounds = 0
-            while not solved and rounds * _STEPS < _ROUNDS * aim.size and not self._is_over():
+            while not solved and rounds * _STEPS < _ROUNDS * y.size and not self._is_over():
                 rounds += 1
-                solved = improve(self._gram, aim, weights[k], tol, _STEPS, factor)
-        self.x[part] = weights @ self._vertices
+                solved = improve(
+                    self._gram, linear[k], y, tol, _STEPS, factor, form.caps, form.summed
+                )
+            self.x[i] = form.base + y @ form.basis
+            if has_oracle(self.domain, "snap"):
+                self.domain.snap(self.x[i])
+
+    def _start(self, costs: FloatArray, form: SmallForm) -> FloatArray:
+        """The vertex of the least costs."""
+        if np.isinf(form.caps).all():
+            y = np.zeros(costs.size)
+            y[costs.argmin()] = form.goal
+            return y
+        return form.coordinates(vertex_of(self.domain, form.basis.T @ costs))
 
     def _certify(self, part: slice) -> None:
         """Values and gaps from the data, with their rounding."""
@@ -234,25 +241,15 @@ class _ManyProblems:
             off = float(value_errors[k]), errors[:, k]
             rounding = gap_rounding(self.domain, x, value, gradient, vertex, gap, off)
             self.value[i], self.gap[i] = value, gap + rounding
+            if gap <= rounding:  # no step makes it smaller
+                self.status[i] = Status.PRECISION_LIMIT
 
     def _solve_alone(self, i: int) -> None:
         with asking(self._is_over, never):
             result = minimize(
                 self.objective.with_target(self.B[i]), self.domain,
-                x0=None if self._vertices is None else self.x[i],
+                x0=self.x[i] if self._form and np.isinf(self._form.caps).all() else None,
                 tol=self.stopping.tol, rtol=self.stopping.rtol,
             )  # fmt: skip
         self.x[i], self.value[i], self.gap[i] = result.x, result.value, result.gap
         self.status[i] = result.status
-
-
-def _rows_of(domain: Any) -> Any:
-    """The vertices of a domain, as rows: sparse if they are."""
-    atoms = [domain.atom(i) for i in range(domain.n_atoms)]
-    if not all(isinstance(atom, SparseVector) for atom in atoms):
-        return np.array([dense(atom) for atom in atoms])
-    ends = np.cumsum([0, *(atom.indices.size for atom in atoms)])
-    columns, entries = (
-        np.concatenate([getattr(atom, name) for atom in atoms]) for name in ("indices", "values")
-    )
-    return sp.csr_array((entries, columns, ends), shape=(len(atoms), domain.size))

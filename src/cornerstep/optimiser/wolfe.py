@@ -1,17 +1,23 @@
-"""``min over the simplex of  1/2 x'Gx - l'x`` from a good start, by Wolfe's active-set method.
+"""``min 1/2 x'Gx - l'x`` over the simplex, or some of its kind, by Wolfe's active-set method.
 
-Coordinates above 0 are *free*.  With s > 0 the matrix ``M = G + s 11'`` is that of the same problem
-on the simplex, and positive definite where G is on directions that sum to 0.  ``M = L L'`` of the
-free coordinates is kept, a row added or taken out as they come and go.
+The problem, with a of zeros and ones and caps u that may be infinite:
 
-1. The coordinate of the least gradient becomes free, unless the Frank-Wolfe gap is small enough.
-2. The minimum over the affine hull of the free coordinates is found from L.  If it lies inside the
-   simplex, x goes there, and 1. follows.
-3. Else x goes as far towards it as it can; the coordinate that is 0 there is free no longer, and 2.
-   follows.
+``min 1/2 x'Gx - l'x   s.t.  0 <= x <= u,  a'x = t``
+
+which is the simplex where a is 1, u infinite and t = 1.  Coordinates between their bounds are
+*free*.  With s > 0 the matrix ``M = G + s aa'`` is that of the same problem where a'x = t, and
+positive definite where G is on directions d with a'd = 0.  ``M = L L'`` of the free coordinates is
+kept, a row added or taken out as they come and go.
+
+1. The coordinate whose gradient, less that of free coordinates of the sum, points most into its
+   bounds becomes free, unless a bound of the gap is small enough.
+2. The minimum over the free coordinates, with a'x = t, is found from L.  If it lies between the
+   bounds, x goes there, and 1. follows.
+3. Else x goes as far towards it as it can; the coordinate that is at a bound there is free no
+   longer, and 2. follows.
 
 A coordinate whose row of M depends on those that are free cannot join them: along that dependence
-the function is linear, and x goes down it until one of them is 0, which makes room.
+the function is linear, and x goes down it until one of them is at a bound, which makes room.
 
 References
 ----------
@@ -66,9 +72,10 @@ class Factor:
 
 
 def improve(
-    gram: FloatArray, linear: FloatArray, x: FloatArray, tol: float, limit: int, factor: Factor
-) -> bool:
-    """Change x until the Frank-Wolfe gap is at most ``tol``, or ``limit`` steps are taken.
+    gram: FloatArray, linear: FloatArray, x: FloatArray, tol: float, limit: int, factor: Factor,
+    caps: FloatArray | None = None, summed: FloatArray | None = None,
+) -> bool:  # fmt: skip
+    """Change x until a bound of its gap is at most ``tol``, or ``limit`` steps are taken.
 
     Parameters
     ----------
@@ -77,11 +84,13 @@ def improve(
     linear : array of shape (k,)
         l.
     x : array of shape (k,)
-        In the simplex; changed in place.
+        Between the bounds; changed in place.
     tol : float
     limit : int
     factor : Factor
-        Of the coordinates of x above 0, or empty; that of the new x afterwards.
+        Of the free coordinates of x, or empty; that of the new x afterwards.
+    caps, summed : arrays of shape (k,), optional
+        u and a; t is what a'x is.  By default those of the simplex, and t = 1.
 
     Returns
     -------
@@ -92,10 +101,15 @@ def improve(
     if factor.count == 0:
         least = _LINEAR * float(np.abs(linear).max())
         factor.shift = max(float(gram.diagonal().mean()), least) or 1.0
-    before = x.copy()
+    before, goal = x.copy(), 1.0
+    if caps is None or summed is None:
+        caps, summed = np.full(x.size, np.inf), np.ones(x.size)
+    else:
+        goal = float(summed @ x)
     solved, factor.count = _improve(
-        gram, linear, x, tol, limit, factor.rows, factor.order, factor.count, factor.shift
-    )
+        gram, linear, x, tol, limit, factor.rows, factor.order, factor.count, factor.shift,
+        caps, summed, goal,
+    )  # fmt: skip
     if not np.isfinite(x).all():  # entries of G are not: nothing is known of better weights
         x[:], factor.count, solved = before, 0, True
     return bool(solved)
@@ -105,6 +119,7 @@ def improve(
 def _improve(
     gram: FloatArray, linear: FloatArray, x: FloatArray, tol: float, limit: int,
     rows: FloatArray, order: IntArray, count: int, shift: float,
+    caps: FloatArray, summed: FloatArray, goal: float,
 ) -> tuple[bool, int]:  # fmt: skip
     k = x.size
     free = np.zeros(k, dtype=np.bool_)
@@ -112,86 +127,131 @@ def _improve(
     for a in range(count):
         free[order[a]] = True
     for i in range(k):
-        if x[i] > 0.0 and not free[i]:
-            count = _join(gram, linear, x, i, shift, rows, order, count, free, work)
-    _gradient(gram, linear, x, gradient)
-    steps, inside, last = 0, False, np.inf
+        if 0.0 < x[i] < caps[i] and not free[i]:
+            count = _join(gram, linear, x, i, shift, rows, order, count, free, work, caps, summed)
+    _gradient(gram, linear, x, gradient, caps, summed, goal)
+    steps, idle, inside, last = 0, 0, False, np.inf
     while True:
-        inner, aimed, least = 0.0, 0.0, 0
+        count = _without_bounded(x, rows, order, count, free, caps)
+        level, weight, most = 0.0, 0.0, -1
+        for a in range(count):
+            i = order[a]
+            weight += summed[i] * x[i]
+            level += summed[i] * x[i] * gradient[i]
+        if weight > 0.0:
+            level /= weight
+        else:  # a coordinate of the sum that is at its cap makes room for others
+            for i in range(k):
+                if summed[i] * x[i] > 0.0 and (most < 0 or gradient[i] > gradient[most]):
+                    most = i
+            level = gradient[most] if most >= 0 else 0.0
+        inner, aimed, above, below, deepest, steepest, new = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, -1
         for i in range(k):
             inner += gradient[i] * x[i]
             aimed += linear[i] * x[i]
-            if gradient[i] < gradient[least]:
-                least = i
+            slope = gradient[i] - summed[i] * level
+            if slope > 0.0:
+                above += slope * x[i]
+            elif slope < 0.0:
+                room = caps[i] if summed[i] > 0.0 else caps[i] - x[i]
+                if summed[i] > 0.0:
+                    below -= slope * room
+                    deepest = max(deepest, -slope)
+                else:
+                    above -= slope * room
+            into = -slope if x[i] == 0.0 else slope
+            if not free[i] and into > steepest and (goal > 0.0 or summed[i] == 0.0):
+                steepest, new = into, i
         value = 0.5 * (inner - aimed)
-        stalls = inside and value > last - _ROUNDED * (abs(inner) + abs(aimed))
-        if inner - gradient[least] <= tol or (free[least] and inside) or stalls:
-            return True, _without_zeros(x, rows, order, count, free)
+        risen = inside and value > last - _ROUNDED * (abs(inner) + abs(aimed))
+        idle = idle + 1 if risen else 0
+        if above + min(below, deepest * goal) <= tol or (new < 0 and inside) or idle == 2:
+            return True, count
         if inside:
             last = value
         if steps >= limit:
-            return False, _without_zeros(x, rows, order, count, free)
-        if not free[least]:
-            count = _join(gram, linear, x, least, shift, rows, order, count, free, work)
+            return False, count
+        for i in (most, new):
+            if i >= 0 and not free[i]:
+                count = _join(
+                    gram, linear, x, i, shift, rows, order, count, free, work, caps, summed
+                )
         inside = False
         while not inside and steps < limit:
-            level = 0.0  # what all slopes share is idle; beside it their differences would round
+            level, weight = 0.0, 0.0  # idle; beside it differences of slopes would round
             for a in range(count):
-                level += x[order[a]] * gradient[order[a]]
+                i = order[a]
+                weight += summed[i] * x[i]
+                level += summed[i] * x[i] * gradient[i]
+            level = level / weight if weight > 0.0 else 0.0
             for a in range(count):
-                work[a], other[a] = level - gradient[order[a]], 1.0
+                i = order[a]
+                work[a], other[a] = summed[i] * level - gradient[i], summed[i]
             _solve(rows, count, work, other)
             sums, ones = 0.0, 0.0
             for a in range(count):
-                sums += work[a]
-                ones += other[a]
+                sums += summed[order[a]] * work[a]
+                ones += summed[order[a]] * other[a]
+            share = sums / ones if ones > 0.0 else 0.0
             length, first = 1.0, -1
             for a in range(count):
-                work[a] -= sums / ones * other[a]
+                work[a] -= share * other[a]
                 i = order[a]
-                if work[a] < 0.0 and x[i] < -length * work[a]:
-                    length, first = -x[i] / work[a], a
+                room = x[i] if work[a] < 0.0 else caps[i] - x[i]
+                if room < length * abs(work[a]):
+                    length, first = room / abs(work[a]), a
             for a in range(count):
                 i = order[a]
-                x[i] = max(x[i] + length * work[a], 0.0)
+                x[i] = min(max(x[i] + length * work[a], 0.0), caps[i])
             if first >= 0:
-                count = _leave(x, first, rows, order, count, free)
+                i = order[first]
+                x[i] = 0.0 if work[first] < 0.0 else caps[i]
+                count = _leave(first, rows, order, count, free)
             inside = first < 0
-            _gradient(gram, linear, x, gradient)
+            _gradient(gram, linear, x, gradient, caps, summed, goal)
             steps += 1
 
 
 @njit_alloc_inner(fastmath=_FAST)
-def _gradient(gram: Any, linear: Any, x: Any, gradient: Any) -> None:
-    """``Gx - l``, of x made to sum to 1."""
+def _gradient(
+    gram: Any, linear: Any, x: Any, gradient: Any, caps: Any, summed: Any, goal: float
+) -> None:
+    """``Gx - l``, of x made to sum to the goal."""
     k = x.size
-    total = 0.0
+    total, fixed = 0.0, 0.0
     for i in range(k):
-        total += x[i]
         gradient[i] = -linear[i]
+        if x[i] < caps[i]:
+            total += summed[i] * x[i]
+        else:
+            fixed += summed[i] * x[i]
+    scale = max(goal - fixed, 0.0) / total
     for i in range(k):
         if x[i] > 0.0:
-            x[i] /= total
+            if summed[i] > 0.0 and x[i] < caps[i]:
+                x[i] = min(x[i] * scale, caps[i])
+            weight = x[i]
             for j in range(k):
-                gradient[j] += x[i] * gram[i, j]
+                gradient[j] += weight * gram[i, j]
 
 
 @njit_alloc_inner(fastmath=_FAST)
 def _join(
     gram: Any, linear: Any, x: Any, new: int, shift: float, rows: Any, order: Any, count: int,
-    free: Any, work: Any,
+    free: Any, work: Any, caps: Any, summed: Any,
 ) -> int:  # fmt: skip
     """Make a coordinate free, after others that it depends on have left; how many there are now."""
+    own = gram[new, new] + shift * summed[new]
     while True:
         for a in range(count):
-            total = gram[new, order[a]] + shift
+            total = gram[new, order[a]] + shift * summed[new] * summed[order[a]]
             for b in range(a):
                 total -= rows[a, b] * work[b]
             work[a] = total / rows[a, a]
-        pivot = gram[new, new] + shift
+        pivot = own
         for a in range(count):
             pivot -= work[a] * work[a]
-        if pivot > _DEPENDENT * (gram[new, new] + shift) or count == 0:
+        if pivot > _DEPENDENT * own or count == 0:
             for a in range(count):
                 rows[count, a] = work[a]
             rows[count, count] = np.sqrt(max(pivot, _DEPENDENT * shift))
@@ -207,19 +267,23 @@ def _join(
             gain -= work[a] * linear[order[a]]
         if gain < 0.0:
             sign = -1.0
-        length, first = np.inf if sign > 0.0 else x[new], -1
+        length, first = caps[new] - x[new] if sign > 0.0 else x[new], -1
         for a in range(count):
-            if sign * work[a] > 0.0 and x[order[a]] < length * sign * work[a]:
-                length, first = x[order[a]] / (sign * work[a]), a
+            i = order[a]
+            room = x[i] if sign * work[a] > 0.0 else caps[i] - x[i]
+            if room < length * abs(work[a]):
+                length, first = room / abs(work[a]), a
         if length == np.inf:
             return count
         for a in range(count):
-            x[order[a]] = max(x[order[a]] - length * sign * work[a], 0.0)
-        x[new] = max(x[new] + sign * length, 0.0)
-        if first < 0:  # its own weight has gone first
-            x[new] = 0.0
+            i = order[a]
+            x[i] = min(max(x[i] - length * sign * work[a], 0.0), caps[i])
+        x[new] = min(max(x[new] + sign * length, 0.0), caps[new])
+        if first < 0:  # it has met its own bound first
+            x[new] = caps[new] if sign > 0.0 else 0.0
             return count
-        count = _leave(x, first, rows, order, count, free)
+        x[order[first]] = 0.0 if sign * work[first] > 0.0 else caps[order[first]]
+        count = _leave(first, rows, order, count, free)
 
 
 @njit_alloc_inner(fastmath=_FAST)
@@ -240,18 +304,17 @@ def _solve(rows: Any, count: int, one: Any, other: Any) -> None:
 
 
 @njit_alloc_inner()
-def _without_zeros(x: Any, rows: Any, order: Any, count: int, free: Any) -> int:
-    """Let go of free coordinates that a step has left at 0."""
+def _without_bounded(x: Any, rows: Any, order: Any, count: int, free: Any, caps: Any) -> int:
+    """Let go of free coordinates that a step has left at a bound."""
     for a in range(count - 1, -1, -1):
-        if x[order[a]] == 0.0:
-            count = _leave(x, a, rows, order, count, free)
+        if x[order[a]] == 0.0 or x[order[a]] == caps[order[a]]:
+            count = _leave(a, rows, order, count, free)
     return count
 
 
 @njit_alloc_inner()
-def _leave(x: Any, first: int, rows: Any, order: Any, count: int, free: Any) -> int:
+def _leave(first: int, rows: Any, order: Any, count: int, free: Any) -> int:
     """Take a coordinate out of those that are free: rotations make L triangular again."""
-    x[order[first]] = 0.0
     free[order[first]] = False
     count -= 1
     cosines, sines = np.empty(count + 1), np.empty(count + 1)
