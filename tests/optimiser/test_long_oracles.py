@@ -135,6 +135,17 @@ def test_a_run_whose_oracle_gives_up_tells_what_was_proven(method: str, calls: i
     assert result.gap >= result.value - least - 1e-8
 
 
+@pytest.mark.parametrize("method", ["fw", "fully-corrective"])
+def test_a_run_in_which_no_oracle_answers_has_the_bound_of_the_box_around(method: str) -> None:
+    f = Quadratic(np.eye(60), RNG.standard_normal(60))
+    start = polytope().lmo(RNG.standard_normal(60))
+    result = minimize(f, Slow(0), method=method, tol=0.0, x0=start)
+    gradient = f.at(start).gradient
+    assert result.status is Status.TIME_LIMIT
+    assert result.gap == pytest.approx(gradient @ start - np.minimum(gradient, 0.0).sum())
+    assert result.lower_bound <= minimize(f, polytope(), tol=1e-9).value
+
+
 def _after(seconds: float, call: Callable[[], Any]) -> Any:
     timer = threading.Timer(seconds, signal.raise_signal, [signal.SIGINT])
     timer.start()

@@ -21,6 +21,7 @@ from cornerstep.core.rounding import EPSILON, TINY, gamma
 from cornerstep.core.types import FloatArray
 from cornerstep.core.vectors import Direction, Vector, dense
 from cornerstep.domains.base import as_vertex, has_oracle, reach, vertex_of
+from cornerstep.domains.box import Box
 from cornerstep.optimiser.active_set import ActiveSet
 from cornerstep.optimiser.agreement import SLACK, check_convex, check_oracle, check_step
 from cornerstep.optimiser.loop import Look, Move, Solver, claimed
@@ -346,8 +347,20 @@ class SteppingState:
                 return self._prove(answer()), True
         except OutOfTimeError:
             value, (error, _) = self.position.value, errors_of(self.objective, self.position)
-            gap = claimed(value + error - self._proven)
+            gap = claimed(value + error - max(self._proven, self._outer_bound()))
             return Look(value, gap, True, self._extra()), False
+
+    def _outer_bound(self) -> float:
+        """A lower bound of f over the box around the domain, for which no program is solved."""
+        domain, position = self.method.domain, self.position
+        bounds = domain.constraints if has_oracle(domain, "constraints") else None
+        if bounds is None or not np.isfinite(np.subtract(bounds.upper, bounds.lower)).all():
+            return -math.inf
+        box = Box(bounds.lower, bounds.upper)
+        value, gradient, vertex = position.value, position.gradient, box.lmo(position.gradient)
+        gap = float(gradient @ (position.x - dense(vertex)))
+        errors = errors_of(self.objective, position)
+        return value - gap - gap_rounding(box, position.x, value, gradient, vertex, gap, errors)
 
     def best_bound(self, look: Look) -> float:
         """The best lower bound of the run that ended with ``look``.
