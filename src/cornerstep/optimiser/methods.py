@@ -37,7 +37,7 @@ from cornerstep.optimiser.active_set import ActiveSet
 from cornerstep.optimiser.agreement import check_step
 from cornerstep.optimiser.composites import Composite
 from cornerstep.optimiser.loop import Move, Stopping, claimed, run
-from cornerstep.optimiser.objectives import Correctable, Objective, Position
+from cornerstep.optimiser.objectives import Objective, Position, is_correctable
 from cornerstep.optimiser.result import Status
 from cornerstep.optimiser.section_steps import SectionCorrection
 from cornerstep.optimiser.solver import FrankWolfeSolver, Method, Proposal
@@ -90,7 +90,8 @@ class _WithActiveSet(Method):
     ) -> None:
         super().begin(objective, domain, start, rng)
         self.active_set = ActiveSet(start)
-        self._seen, self._gap, self._before = ActiveSet(start), math.inf, math.inf
+        self._seen = ActiveSet(start) if self.lazy else self.active_set
+        self._gap, self._before = math.inf, math.inf
 
     def restart(self, x: FloatArray) -> None:
         self.active_set, self._before = ActiveSet(x), math.inf
@@ -254,7 +255,7 @@ class FullyCorrective(_WithActiveSet):
         self._correction, self._most = None, 0
         if has_oracle(domain, "section") and not self.lazy:
             self._sections = SectionCorrection(objective, domain)
-        elif isinstance(objective, Correctable):
+        elif is_correctable(objective):
             from cornerstep.optimiser.correction import Correction  # with the compiler
 
             self._correction = Correction(objective)

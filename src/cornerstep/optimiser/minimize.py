@@ -15,7 +15,7 @@ from cornerstep.core.rounding import norm
 from cornerstep.core.threads import product_threads
 from cornerstep.core.types import FloatArray
 from cornerstep.core.vectors import SparseVector, Vector, dense
-from cornerstep.domains.base import INSIDE, ORACLES, Domain, has_oracle
+from cornerstep.domains.base import INSIDE, ORACLES, has_oracle
 from cornerstep.domains.product import starting_vertex
 from cornerstep.optimiser.active_set import ActiveSet
 from cornerstep.optimiser.agreement import check_ending
@@ -32,7 +32,7 @@ from cornerstep.optimiser.methods import (
     Pairwise,
     RandomizedAway,
 )
-from cornerstep.optimiser.objectives import Correctable, LeastSquares, Objective
+from cornerstep.optimiser.objectives import LeastSquares, Objective, is_correctable
 from cornerstep.optimiser.projected_cg import ProjectedCG, can_project
 from cornerstep.optimiser.result import Result, Status
 from cornerstep.optimiser.solver import Method, is_inside
@@ -166,7 +166,7 @@ def minimize(
 
 
 def _require_domain(objective: Any, domain: Any) -> None:
-    if not isinstance(domain, Domain):
+    if not (hasattr(domain, "size") and callable(getattr(domain, "lmo", None))):
         raise TypeError(f"domain must have size and lmo(gradient), got {domain!r}")
     if not callable(getattr(objective, "at", None)):
         raise TypeError(
@@ -205,7 +205,7 @@ def _best_method(objective: Any, domain: Any, step: Any) -> str:
     in-face pairwise where its oracles cost about as much as a look at x; else an active set.
     """
     cheap = getattr(domain, "cheap_faces", True)
-    if isinstance(objective, Correctable) and step == "exact":
+    if is_correctable(objective) and step == "exact":
         if can_project(objective, domain):
             return "projected-cg"
         several = has_oracle(domain, "lmo_many")

@@ -12,7 +12,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
 import scipy.sparse as sp
@@ -86,7 +86,6 @@ class Objective(Protocol):
         """Value and gradient at ``x``, computed from the data."""
 
 
-@runtime_checkable
 class Correctable(Protocol):
     """A quadratic that gives the images of atoms: what an exact correction needs."""
 
@@ -101,6 +100,11 @@ class Correctable(Protocol):
         self, atoms: list[Vector], images: FloatArray, others: FloatArray
     ) -> FloatArray:
         """``<a, H b>`` of atoms a, with their images, and of atoms b, of which images are given."""
+
+
+def is_correctable(objective: Any) -> TypeGuard[Correctable]:
+    """Whether an objective is one."""
+    return callable(getattr(objective, "atom_products", None))
 
 
 def errors_of(objective: Any, position: Position) -> tuple[float, FloatArray]:
