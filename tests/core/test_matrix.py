@@ -88,8 +88,9 @@ def test_thin_images() -> None:
     A = sp.random_array((60, 200), density=0.02, rng=rng)
     matrix, full = Matrix(A, "A"), A.toarray()
     wide = SparseVector(np.arange(150), rng.standard_normal(150), 200)
-    narrow = [SparseVector([i, 7], [2.0, -1.0], 200) for i in (3, 199)]
-    for vectors, thin in ((narrow, True), ([wide], False), ([*narrow, wide.dense()], False)):
+    narrow: list[Any] = [SparseVector([i, 7], [2.0, -1.0], 200) for i in (3, 199)]
+    cases: Any = ((narrow, True), ([wide], False), ([*narrow, wide.dense()], False))
+    for vectors, thin in cases:
         images = matrix.thin_images(vectors)
         assert sp.issparse(images) == thin
         images = images.toarray() if thin else images

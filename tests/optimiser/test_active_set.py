@@ -171,4 +171,5 @@ def test_many_atoms_at_a_time(first: tuple[int, str], more: list[tuple[int, str]
     assert [dense(a).tolist() for a in together.atoms] == [dense(a).tolist() for a in alone.atoms]
     np.testing.assert_array_equal(together.weights, alone.weights)
     gradient = np.arange(1.0, N + 1)
-    np.testing.assert_allclose(together.scores(gradient), [a @ gradient for a in alone.atoms])
+    expected = np.array([float(a @ gradient) for a in alone.atoms])
+    np.testing.assert_allclose(together.scores(gradient), expected)

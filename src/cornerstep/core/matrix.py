@@ -131,7 +131,9 @@ class Matrix:
             skipped = starts[indices] - (counts.cumsum() - counts)
             places = np.arange(counts.sum()) + np.repeat(skipped, counts)
             terms = np.repeat(values, counts) * self.data.data[places]
-            return np.bincount(self.data.indices[places], terms, self.shape[0])
+            out: FloatArray = np.zeros(self.shape[0])
+            out += np.bincount(self.data.indices[places], terms, self.shape[0])
+            return out
         x = np.zeros(self.shape[1])
         x[indices] = values
         return self.times(x)

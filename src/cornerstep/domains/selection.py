@@ -94,6 +94,6 @@ def dearest(weights: FloatArray, caps: float | FloatArray, total: float) -> floa
 def smallest(keys: FloatArray, count: int) -> IntArray:
     """The positions of so many of the smallest keys, the least first."""
     if count == 1:
-        return keys.argmin(keepdims=True)
+        return np.array([keys.argmin()])
     chosen = np.argpartition(keys, count - 1)[:count] if count < keys.size else np.arange(keys.size)
     return chosen[keys[chosen].argsort(kind="stable")]

@@ -15,9 +15,8 @@ from functools import cached_property
 from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
-import scipy.sparse as sp
 
-from cornerstep.core.curvature import Curvature
+from cornerstep.core.curvature import Curvature, dense_array
 from cornerstep.core.matrix import Matrix, as_vector
 from cornerstep.core.rounding import EPSILON, gamma, sum_error
 from cornerstep.core.types import FloatArray, IntArray
@@ -93,12 +92,10 @@ class Correctable(Protocol):
     def image_size(self) -> int:
         """Numbers of an image."""
 
-    def atom_images(self, atoms: list[Vector]) -> FloatArray:
-        """The images of some atoms, as rows."""
+    def atom_images(self, atoms: list[Vector]) -> Any:
+        """The images of some atoms, as rows: an array, or CSR where few entries are not 0."""
 
-    def atom_products(
-        self, atoms: list[Vector], images: FloatArray, others: FloatArray
-    ) -> FloatArray:
+    def atom_products(self, atoms: list[Vector], images: Any, others: Any) -> FloatArray:
         """``<a, H b>`` of atoms a, with their images, and of atoms b, of which images are given."""
 
 
@@ -332,16 +329,13 @@ class LeastSquares:
         """Numbers of an image."""
         return self.target.size
 
-    def atom_images(self, atoms: list[Vector]) -> FloatArray:
+    def atom_images(self, atoms: list[Vector]) -> Any:
         """``A a`` for each of some atoms, as rows."""
         return self.matrix.thin_images(atoms)
 
-    def atom_products(
-        self, atoms: list[Vector], images: FloatArray, others: FloatArray
-    ) -> FloatArray:
+    def atom_products(self, atoms: list[Vector], images: Any, others: Any) -> FloatArray:
         """``<a, A'A b>`` for each of some atoms a and the images of other atoms b."""
-        products = images @ others.T
-        return products.toarray() if sp.issparse(products) else products
+        return dense_array(images @ others.T)
 
     def errors(self, position: Position) -> tuple[float, FloatArray]:
         """Rounding of ``r = Ax - b`` (only where it meets r), of ``A'r`` and of ``r'r``.
