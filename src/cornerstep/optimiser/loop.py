@@ -178,6 +178,8 @@ def run(
     around = who_is_asked()  # a run may be a part of other work
 
     def is_over() -> bool:
+        if stopping.time_limit is None:
+            return around()
         return stopping.is_over(start - getattr(solver, "closing", 0.0)) or around()
 
     with (
@@ -220,8 +222,9 @@ def run(
                 seconds = work_seconds() - start
                 gap = look.gap if look.certified else math.nan
                 row = (iteration, seconds, look.value, gap, move.step, move.kind)
-                trace.append(row + look.extra)
-                shown.update(*row, note=getattr(solver, "note", ""))
+                trace.append(row + look.extra if look.extra else row)
+                if verbose:
+                    shown.update(*row, note=getattr(solver, "note", ""))
                 stop_asked = callback is not None and callback(Iterate(*row, solver.point))
                 if certified:
                     status = ending
