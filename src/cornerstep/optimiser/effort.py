@@ -11,10 +11,11 @@ import math
 from typing import Any
 
 _PRODUCT = 3.0  # of an entry in a product with a vector, which waits for memory
-_CALLS = 1e5, 2e6  # of a product and of a correction: the interpreter
+_CALLS = 1e5, 1.6e6  # of a product and of a correction: the interpreter
 _STEPS = 12  # of a path
 _PATH_STEP = 5.7e6  # of each, besides its factor and products
 _PATH_PRODUCTS = 6  # of each, with the data
+_LOOSE = 1.7  # times as much where rows are inequalities, and systems are solved twice
 _UNJUDGED = 2  # steps, the first
 _OPTIMISM = (
     0.35  # of the pace that steps will keep: the pace so far, which first steps make too fast
@@ -56,7 +57,9 @@ def path_work(objective: Any, domain: Any) -> float:
     products = _PATH_PRODUCTS * _PRODUCT * _entries(objective)
     step = order**3 / 5 + (0.5 * order**2 * n if by_rows else 0.0) + products + _PATH_STEP
     once = 0.0 if by_rows or curvature.root is None else float(_entries(objective)) * n
-    return _STEPS * step + once
+    rows = domain.constraints
+    loose = _LOOSE if (rows.row_lower < rows.row_upper).any() else 1.0
+    return _STEPS * step * loose + once
 
 
 class Pace:
