@@ -9,13 +9,15 @@ import pytest
 import scipy.sparse as sp
 from sklearn.metrics.pairwise import pairwise_kernels
 
-from cornerstep.kernel_svm.columns import KernelColumns
+from cornerstep.kernel_svm.columns import FactoredColumns, KernelColumns
+from cornerstep.kernel_svm.tube import PairedColumns
 from cornerstep.learning.kernel_blocks import (
     CallableKernel,
     InnerProductKernel,
     PrecomputedKernel,
     product_errors,
 )
+from cornerstep.learning.kernel_low_rank import FactoredKernel
 
 N = 40
 KERNELS = ("linear", "poly", "rbf", "sigmoid")
@@ -213,3 +215,34 @@ def test_far_rows_leave_the_others_to_products(monkeypatch):
     assert (error.sum(axis=1) <= product_errors(kernel, np.ones(200)) + 1e-15).all()
     assert error.max() < 1e-11
     assert sum(refined) < 200 * 200 / 20
+
+
+def test_columns_that_have_no_room_drive_none_out():
+    counting = Counting()
+    columns = KernelColumns(CallableKernel(examples(), counting), 8 * N * 10)
+    few = np.arange(5)
+    columns.fetch(few)
+    columns.exact_product(np.arange(N), np.ones(N))
+    columns.add_product(np.arange(N), np.ones(N), np.zeros(N))
+    before = counting.entries
+    columns.add_product(few, np.ones(5), np.zeros(N))
+    assert counting.entries == before
+
+
+@pytest.mark.parametrize("room", [0, 3, 60])
+def test_matrices_of_some_coordinates_of_paired_columns(room):
+    X = examples(30)
+    columns = PairedColumns(KernelColumns(InnerProductKernel(X, "rbf", 0.3), 8 * 30 * room))
+    columns.fetch(np.array([4, 9, 39]))
+    some = np.array([9, 4, 34, 12, 55, 39])
+    wanted = exact(X)[np.ix_(some % 30, some % 30)]
+    np.testing.assert_allclose(columns.submatrix(some), wanted, rtol=1e-13, atol=1e-15)
+
+
+def test_factored_columns_are_products_of_factors():
+    factor = np.random.default_rng(3).standard_normal((N, 3))
+    columns, some = FactoredColumns(FactoredKernel(factor)), np.array([2, 5, 11])
+    matrix, out = factor @ factor.T, np.ones(N)
+    columns.add_product(some, np.array([1.0, -2.0, 0.5]), out)
+    assert out == pytest.approx(1 + matrix[:, some] @ [1.0, -2.0, 0.5])
+    assert columns.submatrix(some) == pytest.approx(matrix[np.ix_(some, some)])

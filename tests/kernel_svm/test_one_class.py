@@ -12,6 +12,12 @@ from sklearn.svm import OneClassSVM
 
 import cornerstep
 from cornerstep import OneClassHull, certify
+from cornerstep.kernel_svm.machines import pose_one_class
+from cornerstep.kernel_svm.pairs import KernelParameters
+from cornerstep.kernel_svm.solvers.settings import WorkingSetSettings
+from cornerstep.kernel_svm.solvers.start import starting_point
+from cornerstep.kernel_svm.solvers.working_set import WorkingSetDescent
+from cornerstep.optimiser.loop import Stopping, run
 from cornerstep.optimiser.result import Status
 
 PRECISE: dict[str, Any] = {"tol": 1e-9, "random_state": 0}
@@ -181,3 +187,24 @@ def test_runs_end_with_what_they_have():
     assert none.status_ is Status.TIME_LIMIT
     assert none.bound_ <= best.objective_ <= none.objective_
     assert certify(none, X).holds
+
+
+@pytest.mark.parametrize("options", [{}, {"kernel": "linear"}])
+@pytest.mark.parametrize("nu", [0.1, 0.7])
+def test_a_start_on_a_matrix_of_low_rank_is_an_optimum_of_the_true_one(nu, options):
+    X = clouds(3000, 2, offset=4.0 if options else 0.0)
+    kernel = KernelParameters(options.get("kernel", "rbf"), 0.5, 3, 0.0)
+    problem = pose_one_class(X, np.arange(3000), np.ones(3000), kernel, nu, 10**7)
+    few = WorkingSetSettings(least_low_rank=1000, whole_columns=0)
+    start, stopped = starting_point(
+        problem, np.random.default_rng(0), Stopping(0.0, 1e-5), None, few
+    )
+    assert not stopped
+    look = problem.look(start, problem.gradient(start))
+    assert look.gap <= 1e-5 * look.value
+    assert problem.weights(start) == pytest.approx([nu * 3000], rel=1e-12)
+    counts = problem.columns.evaluations
+    model = WorkingSetDescent(problem, start, few)
+    run(model, Stopping(0.0, 1e-5))
+    support = np.count_nonzero(start)
+    assert problem.columns.evaluations - counts <= support * 3000  # the certificate is not twice

@@ -299,7 +299,7 @@ def test_a_start_on_fewer_examples_is_feasible_and_changes_nothing_but_the_way(o
     _, signs, matrix = draw(3000, 0.2, d=8)
     caps = caps_of("different", 3000)
     task = problem(matrix, signs, caps, **options)
-    start, stopped = beginning.starting_point(task, np.random.default_rng(0))
+    start, stopped = beginning.starting_point(task, np.random.default_rng(0), Stopping(0.0, 1e-3))
     assert not stopped
     feasible(task, start)
     found = train(task, tol=1e-5, seed=1)

@@ -223,3 +223,10 @@ def test_runs_end_with_what_they_have():
         assert model.status_ is not Status.SOLVED
         assert model.bound_ <= best.objective_ <= model.objective_
         assert certify(model, X, y).holds
+
+
+@pytest.mark.parametrize("C", [0.1, 100.0])
+def test_a_start_is_no_worse_than_no_function_at_all(C):
+    X, y, weights = curve(4000, 3)
+    model = ReducedHullSVR(C, random_state=0, callback=lambda at: True).fit(X, y, weights)
+    assert model.trace_["value"][0] <= 0

@@ -12,6 +12,7 @@ import numpy as np
 
 from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.learning.kernel_blocks import Block, Kernel
+from cornerstep.learning.kernel_low_rank import FactoredKernel
 
 _BATCH_BYTES = 2**25  # columns computed at a time
 
@@ -79,7 +80,7 @@ class KernelColumns:
 
         slots = self.slots[examples]
         out = np.empty((examples.size, examples.size))
-        gather(self.store, slots, examples, out)
+        gather(self.store, slots, self.places[examples], out)
         new = (slots < 0).nonzero()[0]
         if new.size:
             fresh = self._evaluate(examples[new], examples[new])
@@ -97,7 +98,10 @@ class KernelColumns:
     def _read(
         self, examples: IntArray, values: FloatArray
     ) -> Iterator[tuple[Block, IntArray, Block]]:
-        """The columns in parts: rows of a store, which of them, and their values."""
+        """The columns in parts: rows of a store, which of them, and their values.
+
+        New ones are kept if there is room for all: else the last would drive out the first.
+        """
         self._clock += 1
         slots = self.slots[examples]
         kept, new = (slots >= 0).nonzero()[0], (slots < 0).nonzero()[0]
@@ -107,7 +111,8 @@ class KernelColumns:
         for batch in self._batches(new.size):
             block = self._new_columns(new[batch])
             yield block, np.arange(block.shape[0]), weights[batch]
-            self._keep(new[batch], block)
+            if new.size <= self.room:
+                self._keep(new[batch], block)
 
     def fetch(self, examples: IntArray) -> None:
         """Keep these columns, which will be used soon, if there is room for all of them."""
@@ -165,3 +170,27 @@ class KernelColumns:
         for store, slots, some in self._read(examples, values):
             accumulate_exactly(store, slots, some, out, lost)
         return out + lost
+
+
+class FactoredColumns(KernelColumns):
+    """Columns of ``F F'``: whole ones are never computed, as products with it are cheap.
+
+    Parameters
+    ----------
+    kernel : FactoredKernel
+    """
+
+    def __init__(self, kernel: FactoredKernel) -> None:
+        super().__init__(kernel, 0)
+        self.slots[:] = 0  # none has to be computed
+
+    def submatrix(self, examples: IntArray) -> FloatArray:
+        return self.kernel.block(examples, examples)
+
+    def add_product(self, examples: IntArray, values: FloatArray, out: FloatArray) -> None:
+        out += self.exact_product(examples, values)
+
+    def exact_product(self, examples: IntArray, values: FloatArray) -> FloatArray:
+        """Of the factors, with the rounding of matrix products."""
+        factor = self.kernel.factor
+        return np.asarray(factor @ (values @ factor[examples]))

@@ -84,6 +84,9 @@ class ReducedHullProblem:
         p, if it is not that of the reduced hulls (0) or of the C-SVM.  Without K the sum of b is 0.
     """
 
+    #: Whether the solution on fewer examples tells where to start on all.
+    starts_on_fewer = True
+
     def __init__(
         self,
         columns: KernelColumns,
@@ -293,6 +296,10 @@ class ReducedHullProblem:
         C = None if self.C is None else self.C / share
         linear = share * self.linear[examples]
         return type(self)(self.columns.take(examples), signs, caps, K=K, C=C, linear=linear)
+
+    def on(self, columns: KernelColumns) -> ReducedHullProblem:
+        """The same problem with another kernel matrix of the examples."""
+        return type(self)(columns, self.signs, self.caps, K=self.K, C=self.C, linear=self.linear)
 
     def shuffled(self, rng: np.random.Generator) -> FloatArray:
         """A number in [0, 1) per coordinate: those below a share are that share of each class."""

@@ -86,8 +86,7 @@ def train(problem: ReducedHullProblem, settings: Settings) -> Training:
     else:
         if start is None:
             start, stopped = starting_point(
-                problem, settings.rng, stopping.time_limit, settings.interrupted,
-                settings.working_set,
+                problem, settings.rng, stopping, settings.interrupted, settings.working_set
             )  # fmt: skip
         target = stopping.tol, stopping.rtol
         solver = WorkingSetDescent(problem, start, settings.working_set, target)

@@ -110,10 +110,6 @@ class PairedColumns(KernelColumns):
     def take(self, examples: IntArray) -> PairedColumns:
         return PairedColumns(self.single.take(examples[: examples.size // 2]))
 
-    def submatrix(self, examples: IntArray) -> FloatArray:
-        some, places = np.unique(examples % self.single.n, return_inverse=True)
-        return self.single.submatrix(some)[np.ix_(places, places)]
-
     def add_product(self, examples: IntArray, values: FloatArray, out: FloatArray) -> None:
         some, sums = self._summed(examples, values)
         product = np.zeros(self.single.n)
@@ -135,7 +131,13 @@ class PairedColumns(KernelColumns):
 
 
 class TubeProblem(ReducedHullProblem):
-    """A regression: its coordinates i and i + n are the two variables of example i."""
+    """A regression: its coordinates i and i + n are the two variables of example i.
+
+    A solution on fewer examples tells who lies outside the tube there, but where many do, all of
+    them at their caps make a function far from it: more rounds than from 0.
+    """
+
+    starts_on_fewer = False
 
     def balanced(self, beta: FloatArray) -> FloatArray:
         """The point of the same coefficients that a model stands for, with the sums of the domain.

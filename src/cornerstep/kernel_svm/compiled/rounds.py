@@ -172,7 +172,7 @@ def rounds(
         gather(store, row, place, K)
         limit = steps_each * size
         steps, _ = two_coordinate_descent(
-            K, point, h, least_of, most_of, first, accuracy * kept, limit
+            K, point, h, least_of, most_of, first, accuracy * kept, limit, np.empty((4, size))
         )
         count = 0
         for j in range(size):

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cornerstep.core.compiling import njit_alloc, njit_noalloc
+from cornerstep.core.compiling import njit_alloc, njit_noalloc, njit_noalloc_inner
 
 _TILE = 4096  # entries of a product accumulated at a time: they stay in the first cache
 _FLAT = 1e-12  # a curvature below this share of the diagonal counts as none
@@ -210,14 +210,39 @@ def least_idle(beta, gradient, first, last, sign, most):
     return found[:count]
 
 
-@njit_alloc(nogil=True)
-def two_coordinate_descent(K, beta, gradient, lower, upper, split, tol, max_iter):
+@njit_noalloc_inner()
+def largest(values):
+    """The largest entry, of eight chains that do not wait for each other; -inf without any."""
+    whole = values.size - values.size % 8
+    a = b = c = d = e = f = g = h = -np.inf
+    for k in range(0, whole, 8):
+        a, b = max(a, values[k]), max(b, values[k + 1])
+        c, d = max(c, values[k + 2]), max(d, values[k + 3])
+        e, f = max(e, values[k + 4]), max(f, values[k + 5])
+        g, h = max(g, values[k + 6]), max(h, values[k + 7])
+    for k in range(whole, values.size):
+        a = max(a, values[k])
+    return max(max(max(a, b), max(c, d)), max(max(e, f), max(g, h)))
+
+
+@njit_noalloc_inner()
+def first_place(values, value):
+    """Where the value stands first; it is there."""
+    k, last = 0, values.size - 1
+    while k < last and values[k] != value:
+        k += 1
+    return k
+
+
+@njit_noalloc(nogil=True)
+def two_coordinate_descent(K, beta, gradient, lower, upper, split, tol, max_iter, scratch):
     """SMO with second-order selection on ``min 1/2 b'Kb + <p, b>, lower <= b <= upper``.
 
     The sums of the first ``split`` entries and of the others stay as they are.  An iteration takes
     the group with the largest violation ``max h over b > lower  -  min h over b < upper``, i from
     the minimum and j where ``(h_j - h_i)² / (K_ii + K_jj - 2 K_ij)`` is largest, and moves b_i up
-    and b_j down by the exact step.  beta and its gradient h are updated in place.
+    and b_j down by the exact step.  beta and its gradient h are updated in place; ``scratch`` has
+    four rows.  Loops go over whole arrays, from 0 on: others become no vector code.
 
     Returns
     -------
@@ -225,52 +250,47 @@ def two_coordinate_descent(K, beta, gradient, lower, upper, split, tol, max_iter
         How many steps were taken (``max_iter`` if the violation is still above tol), and by how
         much they lowered the objective.
     """
-    m = beta.size
-    diagonal, gains = np.empty(m), np.empty(m)
-    rising, falling = np.empty(m), np.empty(m)  # 0, or infinite where b is at that bound
-    for k in range(m):
+    diagonal, gains, up, down = scratch[0], scratch[1], scratch[2], scratch[3]
+    for k in range(beta.size):  # -h and h, or -infinity where b is at that bound
         diagonal[k] = K[k, k]
-        rising[k] = 0.0 if beta[k] < upper[k] else np.inf
-        falling[k] = 0.0 if beta[k] > lower[k] else np.inf
-    decrease = 0.0
-    for iteration in range(max_iter):
-        low, largest, start, stop = 0.0, tol, 0, 0
-        for first, last in ((0, split), (split, m)):
-            least, most = np.inf, -np.inf
-            for k in range(first, last):
-                least = min(least, gradient[k] + rising[k])
-                most = max(most, gradient[k] - falling[k])
-            if most - least > largest:
-                low, largest, start, stop = least, most - least, first, last
+        up[k] = -gradient[k] if beta[k] < upper[k] else -np.inf
+        down[k] = gradient[k] if beta[k] > lower[k] else -np.inf
+    steps, decrease = 0, 0.0
+    while steps < max_iter:
+        low, most, start, stop = 0.0, tol, 0, 0
+        for first, last in ((0, split), (split, beta.size)):
+            above, below = largest(up[first:last]), largest(down[first:last])
+            if above + below > most:
+                low, most, start, stop = -above, above + below, first, last
         if start == stop:
-            return iteration, decrease
-        i = start
-        while i < stop - 1 and gradient[i] + rising[i] != low:
-            i += 1
-        row_i, best = K[i], 0.0
-        for k in range(start, stop):
-            violation = max(gradient[k] - falling[k] - low, 0.0)
-            both = diagonal[i] + diagonal[k]
-            curvature = max(both - 2 * row_i[k], _FLAT * both, _TINY)
-            gains[k] = violation * violation / curvature
-            best = max(best, gains[k])
-        j = start
-        while j < stop - 1 and gains[j] != best:
-            j += 1
-        slope, curvature = gradient[j] - low, diagonal[i] + diagonal[j] - 2 * row_i[j]
+            break
+        i = start + first_place(up[start:stop], -low)
+        h, row, others = down[start:stop], K[i, start:stop], diagonal[start:stop]
+        gained, own = gains[start:stop], diagonal[i]
+        for k in range(gained.size):
+            violation, both = max(h[k] - low, 0.0), own + others[k]
+            gained[k] = violation * violation / max(both - 2 * row[k], _FLAT * both, _TINY)
+        best = largest(gained)
         if not best > 0.0:  # gains below the range of float64: there is no j
-            return iteration, decrease
+            break
+        j = start + first_place(gained, best)
+        slope, curvature = down[j] - low, own + diagonal[j] - 2 * K[i, j]
         room_i, room_j = upper[i] - beta[i], beta[j] - lower[j]
         step = min(room_i, room_j)
         if curvature * step > slope:
             step = slope / curvature
         beta[i] = upper[i] if step >= room_i else min(beta[i] + step, upper[i])
         beta[j] = lower[j] if step >= room_j else max(beta[j] - step, lower[j])
-        for k in (i, j):
-            rising[k] = 0.0 if beta[k] < upper[k] else np.inf
-            falling[k] = 0.0 if beta[k] > lower[k] else np.inf
-        row_j = K[j]
-        for k in range(m):
-            gradient[k] += step * (row_i[k] - row_j[k])
+        for k, value in ((i, low), (j, down[j])):
+            up[k] = -value if beta[k] < upper[k] else -np.inf
+            down[k] = value if beta[k] > lower[k] else -np.inf
+        row_i, row_j = K[i], K[j]
+        for k in range(up.size):
+            change = step * (row_i[k] - row_j[k])
+            up[k] -= change
+            down[k] += change
         decrease += step * (slope - 0.5 * step * curvature)
-    return max_iter, decrease
+        steps += 1
+    for k in range(beta.size):
+        gradient[k] = -up[k] if up[k] > -np.inf else down[k]
+    return steps, decrease

@@ -88,8 +88,9 @@ class SmallProblem:
 
     def _descend(self, tol: float, max_iter: int) -> tuple[int, float]:
         return two_coordinate_descent(
-            self.K, self.beta, self.gradient, self.lower, self.upper, self.split, tol, max_iter
-        )
+            self.K, self.beta, self.gradient, self.lower, self.upper, self.split, tol, max_iter,
+            np.empty((4, self.size)),
+        )  # fmt: skip
 
     def _newton(self) -> float:
         """A step towards the minimum over the face of the free coordinates; how much it gained.

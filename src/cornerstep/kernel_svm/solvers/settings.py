@@ -52,8 +52,10 @@ class WorkingSetSettings:
     """Who joins violates optimality by at least this share of the most.  Measured: with 0, 75 %
     more work on german (linear, C = 1000), 66 % on banana (K = 50)."""
 
-    largest: int = 4000
-    """Coordinates of a working set, at most: its matrix takes 8 bytes times their square."""
+    largest: int = 8000
+    """Coordinates of a working set, at most: its matrix takes 8 bytes times their square.  Measured
+    with 4,000, and faces of 3,000: a regression on 10,000 rows of which 3,900 are free took 115 s
+    instead of 7."""
 
     # -- rounds in compiled code ---------------------------------------------------------------
 
@@ -100,9 +102,9 @@ class WorkingSetSettings:
     tol = 1e-6), 5 % more work on random examples (linear, C = 1); it is there for kernels that are
     worse."""
 
-    first_steps: int = 5
+    first_steps: int = 10
     """Two-coordinate steps, for each coordinate of the working set, before the first Newton step.
-    Measured: with 2, 43 % more time on covtype, 31 % on random examples (C = 100)."""
+    Measured: with 5, up to 70 % more time on regressions (friedman, pendigits; C = 10)."""
 
     steps: int = 2
     """The same, after each Newton step.  Measured: without, 7 % more work in the mean of 25
@@ -118,7 +120,7 @@ class WorkingSetSettings:
     steps after it did.  Measured: without, 122 % more work on banana (K = 50), 15 % less on a
     smooth kernel."""
 
-    largest_face: int = 3000
+    largest_face: int = 6000
     """Free coordinates that a Newton step may have: it costs a third of their cube."""
 
     damping: float = 1e-3
@@ -168,6 +170,29 @@ class WorkingSetSettings:
     fill: float = 0.75
     """Share of its cap that a newcomer brings.  Measured: with 1, 7 % more columns on image, 6 % on
     ijcnn1 (K = 60)."""
+
+    # -- the start on a matrix of low rank -----------------------------------------------------
+
+    least_low_rank: int = 20_000
+    """Examples of one class from which on a factorisation of low rank is tried.  Measured on
+    100,000 x 2: 11 s instead of 32 (nu = .5), 2.7 instead of 8 (.1); 20,000 x 2: .53 instead of
+    1.0 s, .24 as before.  Where there is none (20 features) the attempt takes 14 ms.  For two
+    classes it did not pay: 60,000 moons, 2.5 instead of 6.3 s (nu = .3), but 3.0 instead of 2.2
+    (C = 1) and 11 instead of 2.7 (C = 100)."""
+
+    least_width: float = 0.05
+    """What nu must be for it.  Measured: nu = .01, 100,000 x 2 takes 2.4 s instead of 2.2."""
+
+    most_rank: int = 500
+    """Columns of the factor, at most: a round takes twice as many operations per example."""
+
+    rank_accuracy: float = 1e-3
+    """The most that kernel values may be off, as a share of the tolerance times the largest: so
+    little that the certificate with the true kernel does not see it."""
+
+    low_rank_violators: int = 1000
+    """Violators that may join there: no column has to be computed for them.  Measured: with 4,000,
+    .36 instead of .24 s on 20,000 x 2 (nu = .1)."""
 
     # -- the start on fewer examples -----------------------------------------------------------
 

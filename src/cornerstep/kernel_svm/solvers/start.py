@@ -11,19 +11,27 @@ what has to be computed.
 
 Where hulls are slim (K is small) a sample would have too few support vectors to tell: they start at
 0 and grow.
+
+A wide hull of many examples, alone, whose kernel matrix has a low rank but for digits that do not
+matter (few features) is solved on that matrix instead
+(:mod:`cornerstep.learning.kernel_low_rank`), to half the target: a round takes products with two
+thin factors, and what is left to do with the true kernel is, most of the time, the certificate.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
 from cornerstep.core.clock import work_seconds
 from cornerstep.core.types import FloatArray, IntArray
+from cornerstep.kernel_svm.columns import FactoredColumns
 from cornerstep.kernel_svm.problem import ReducedHullProblem
 from cornerstep.kernel_svm.solvers.settings import WorkingSetSettings
 from cornerstep.kernel_svm.solvers.working_set import WorkingSetDescent
+from cornerstep.learning.kernel_low_rank import FactoredKernel, low_rank_factor
 from cornerstep.optimiser.loop import Stopping, run
 from cornerstep.optimiser.result import Status
 
@@ -31,7 +39,7 @@ from cornerstep.optimiser.result import Status
 def starting_point(
     problem: ReducedHullProblem,
     rng: np.random.Generator,
-    time_limit: float | None = None,
+    target: Stopping,
     interrupted: Callable[[], bool] | None = None,
     settings: WorkingSetSettings | None = None,
 ) -> tuple[FloatArray, bool]:
@@ -45,10 +53,20 @@ def starting_point(
     settings = settings or WorkingSetSettings()
     if problem.columns.is_whole:
         return problem.central_vertex(), False
+    time_limit = target.time_limit
     cheap = problem.columns.are_cheap(settings.whole_columns)
     if (problem.K is None and cheap) or (problem.width < settings.slim and not cheap):
         return np.zeros(problem.n), False
     begun = work_seconds()
+    factored = _factored(problem, rng, target.rtol, settings)
+    if factored is not None:
+        wide = replace(settings, kept_violators=settings.low_rank_violators)
+        descent = WorkingSetDescent(factored, factored.central_vertex(), wide)
+        stopping = Stopping(0.5 * target.tol, 0.5 * target.rtol, time_limit=time_limit)
+        outcome = run(descent, stopping, interrupted=interrupted)
+        return descent.beta, outcome.status is Status.INTERRUPTED
+    if not problem.starts_on_fewer:
+        return problem.start(), False
     order = problem.shuffled(rng)
     shares, size = [1.0], problem.n / settings.sample_factor
     while size >= settings.least_sample:
@@ -70,6 +88,20 @@ def starting_point(
         if outcome.status is Status.INTERRUPTED:
             return (beta if level is problem else problem.start()), True
     return beta, False
+
+
+def _factored(
+    problem: ReducedHullProblem, rng: np.random.Generator, rtol: float, settings: WorkingSetSettings
+) -> ReducedHullProblem | None:
+    """The problem with a kernel matrix of low rank that differs too little to matter, if it can."""
+    columns = problem.columns
+    is_wide = problem.width >= settings.least_width * problem.n
+    if not (len(problem.classes) == 1 and is_wide and problem.n >= settings.least_low_rank):
+        return None
+    largest = float(columns.kernel.sizes.max()) ** 2
+    most = min(settings.most_rank, columns.limit // (16 * problem.n))
+    factor = low_rank_factor(columns.kernel, settings.rank_accuracy * rtol * largest, most, rng)
+    return None if factor is None else problem.on(FactoredColumns(FactoredKernel(factor)))
 
 
 def _lifted(

@@ -82,10 +82,8 @@ class WorkingSetDescent:
         self._target = target
         self.settings = settings = settings or WorkingSetSettings()
         self.columns = problem.columns
-        self.gradient = problem.linear.copy()
-        support = beta.nonzero()[0]
-        if support.size:
-            self.columns.add_product(support, beta[support], self.gradient)
+        self.gradient = problem.gradient(beta)
+        self._is_exact = True  # the gradient, as no update has been added yet
         self._set_point(beta)
         self.growing = problem.lacks_weight(beta)
         least = len(problem.classes) * problem.width  # support that the sums need
@@ -123,14 +121,18 @@ class WorkingSetDescent:
         if self.growing:
             point = self.problem.filled(point, self.gradient)
             self.growing = False
-        self._set_point(self.problem.balanced(point))
-        self.gradient = self.problem.gradient(self.beta)
+        balanced = self.problem.balanced(point)
+        if not (self._is_exact and np.array_equal(balanced, self.beta)):
+            self.gradient = self.problem.gradient(balanced)
+            self._is_exact = True
+        self._set_point(balanced)
         return self.look()
 
     def move(self) -> Move:
         problem, settings = self.problem, self.settings
         if self._stagnation.found:
             return Move(0.0, "none")
+        self._is_exact = False
         if self._columns_are_cheap and not self.growing and self._rounds_on_kept():
             return Move(1.0, "two-coordinate")
         start, joined = self._grow() if self.growing else (self.beta, _NONE)
