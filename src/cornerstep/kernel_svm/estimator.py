@@ -337,7 +337,7 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, KernelMachine):
         dual, intercepts = np.zeros((m - 1, n)), []
         for (first, second), each in zip(pairs_of(m), trained, strict=True):
             examples, coefficients = each.examples, each.machine.coefficients
-            positive = int(np.count_nonzero(labels[examples] == first))
+            positive = each.positive
             dual[second - (first < second), examples[:positive]] = coefficients[:positive]
             dual[first - (second < first), examples[positive:]] = coefficients[positive:]
             moved = 0.0

@@ -114,6 +114,8 @@ class Pairs:
         Of all examples, class by class.
     ends : array of shape (classes + 1,)
         Where the examples of each class begin.
+    class_weights : array of shape (classes,)
+        The sums of their weights.
     """
 
     def __init__(
@@ -127,9 +129,8 @@ class Pairs:
         self._places = {c: np.arange(*ends[k : k + 2]) for k, c in enumerate(order)}
         self._examples = np.concatenate(parts)
         self._caps, self._size, self._limit = weights[self._examples], size, limit
-        self._weights = {
-            c: float(weights[part].sum()) for c, part in zip(order, parts, strict=True)
-        }
+        self.class_weights = np.zeros(classes)
+        self.class_weights[list(order)] = [float(weights[part].sum()) for part in parts]
         rows, self._middle = without_offset(X, self._examples, kernel)
         self._X, self._threads = X, threads
         self.kernel = kernel_on(rows, kernel, threads, shift)
@@ -153,20 +154,13 @@ class Pairs:
         """Their rows in X."""
         return self._examples[places]
 
-    def counts(self, *classes: int) -> IntArray:
-        """How many examples each class has."""
-        return np.array([self._places[c].size for c in classes])
-
-    def weight(self, *classes: int) -> float:
-        """The sum of the caps of some classes."""
-        return float(sum(self._weights[c] for c in classes))
-
-    def sum_of(self, *classes: int) -> float | None:
-        """K of a pair of classes."""
+    def sums_of(self, classes: IntArray) -> FloatArray:
+        """K of pairs of classes, a row each; without nu and K as much as there is."""
         K, nu = self._size["K"], self._size["nu"]
+        weights = self.class_weights[classes]
         if nu is not None:
-            K = nu * self.weight(*classes) / 2
-        return None if K is None else min(float(K), *(self._weights[c] for c in classes))
+            return np.minimum(nu * weights.sum(axis=-1) / 2, weights.min(axis=-1))
+        return np.minimum(np.inf if K is None else K, weights.min(axis=-1))
 
     def common_cap(self) -> float | None:
         """The cap of all examples, if they have one."""
@@ -206,7 +200,8 @@ class Pairs:
         caps, positive = self._caps[places], self._places[classes[0]].size
         signs = np.ones(places.size)
         signs[positive:] = -1.0
-        K = self.sum_of(*classes)
+        C = self._size["C"]
+        K = float(self.sums_of(np.array(classes))) if C is None else None
         examples, matrix = self._examples[places], None
         kernel, middle = self._far_off(examples) or (self.kernel, self._middle)
         if kernel is self.kernel:
@@ -214,7 +209,7 @@ class Pairs:
             matrix = self._matrix(*classes) if is_small and not kernel.is_foreign else None
             kernel = kernel if places.size == kernel.n else kernel.take(places)
         columns = KernelColumns(kernel, self._limit, matrix)
-        problem = ReducedHullProblem(columns, signs, caps, K=K, C=self._size["C"])
+        problem = ReducedHullProblem(columns, signs, caps, K=K, C=C)
         return Pair(*classes, examples, problem, middle)
 
     def _far_off(self, examples: IntArray) -> tuple[Kernel, FloatArray] | None:

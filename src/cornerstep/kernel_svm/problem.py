@@ -372,12 +372,13 @@ class ReducedHullProblem:
         return bool((scores > 0).all() or (scores <= 0).all())
 
 
-def least_width(total: float, size: float) -> float:
+def least_width(total: Any, size: Any) -> Any:
     """The distance between thresholds from which on it is more than rounding.
 
-    Of weights whose sum is ``total`` and of h up to ``size``: ``2 / width`` times either is finite.
+    Of weights whose sum is ``total`` and of h up to ``size``, numbers or arrays: ``2 / width``
+    times either is finite.
     """
-    return max(_NARROW * max(total, 1.0), UNIT * size)
+    return np.maximum(_NARROW * np.maximum(total, 1.0), UNIT * size)
 
 
 def _common(caps: FloatArray) -> float | FloatArray:

@@ -10,7 +10,6 @@ examples are trained in batches, each in one compiled call
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
@@ -30,10 +29,12 @@ class SmallPair(NamedTuple):
     """A trained pair: where its examples are among those of :class:`Pairs`, and what came out."""
 
     places: IntArray
+    positive: int
     beta: FloatArray
     machine: Machine
     value: float
     gap: float
+    support: int
     is_constant: bool
 
 
@@ -64,20 +65,22 @@ def train_small_pairs(
     is_over : function
         Asked between batches: whether the time is up, or somebody wants to stop.
     """
-    small = [k for k, classes in enumerate(pairs) if problems.counts(*classes).sum() <= WHOLE]
+    classes = np.array(pairs)
+    sizes = np.diff(problems.ends)[classes].sum(axis=1)
+    small = np.flatnonzero(sizes <= WHOLE)
     cap = problems.common_cap()
-    if len(small) < settings.least_pairs or cap is None or not problems.may_keep_all():
+    if small.size < settings.least_pairs or cap is None or not problems.may_keep_all():
         return {}
     store = problems.upper_blocks()
     found: dict[int, SmallPair] = {}
 
-    def train(batch: list[int]) -> None:
+    def train(batch: IntArray) -> None:
         if not is_over():
-            given = [pairs[k] for k in batch]
-            results = _call(problems, store, given, cap, stopping, settings)
-            found.update(_read(problems, batch, given, results))
+            results = _call(problems, store, classes[batch], cap, stopping, settings)
+            found.update(_read(problems, batch, classes[batch], results))
 
-    batches = list(_batches(problems, pairs, small))
+    work = np.cumsum(sizes[small] ** 2)
+    batches = np.split(small, np.flatnonzero(np.diff(work // _BATCH)) + 1)
     if n_jobs == 1:
         for batch in batches:
             train(batch)
@@ -87,33 +90,18 @@ def train_small_pairs(
     return found
 
 
-def _batches(
-    problems: Pairs, pairs: Sequence[tuple[int, int]], small: list[int]
-) -> Iterator[list[int]]:
-    batch: list[int] = []
-    size = 0
-    for k in small:
-        batch.append(k)
-        size += int(problems.counts(*pairs[k]).sum()) ** 2
-        if size >= _BATCH:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
-
-
 def _call(
-    problems: Pairs, store: FloatArray, pairs: list[tuple[int, int]], cap: float,
-    stopping: Stopping, settings: WorkingSetSettings,
+    problems: Pairs, store: FloatArray, classes: IntArray, cap: float, stopping: Stopping,
+    settings: WorkingSetSettings,
 ) -> _Results:  # fmt: skip
     from cornerstep.kernel_svm.compiled.pair_sweeps import RESULTS, solve_pairs
 
-    counts = np.array([problems.counts(*classes) for classes in pairs])
-    starts = np.concatenate([[0], np.cumsum(counts.sum(axis=1))])
-    totals = np.array([problems.sum_of(*classes) for classes in pairs], dtype=np.float64)
+    sizes = np.diff(problems.ends)[classes].sum(axis=1)
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    totals = problems.sums_of(classes)
     share, exponents = problems.kernel.entry_errors()
     results = _Results(
-        starts, np.empty(starts[-1]), np.empty((len(pairs), RESULTS)), np.empty(len(pairs))
+        starts, np.empty(starts[-1]), np.zeros((sizes.size, RESULTS)), np.empty(sizes.size)
     )
     numbers = (
         float(stopping.tol), float(stopping.rtol), settings.violation, settings.accuracy,
@@ -124,40 +112,59 @@ def _call(
         settings.patience,
     )  # fmt: skip
     solve_pairs(
-        store, problems.ends, np.array(pairs), totals, cap, problems.softness,
+        store, problems.ends, classes, totals, cap, problems.softness,
         problems.kernel.sizes, exponents, share, numbers, limits, settings.most_work, *results,
     )  # fmt: skip
     return results
 
 
 def _read(
-    problems: Pairs, batch: list[int], pairs: list[tuple[int, int]], results: _Results
+    problems: Pairs, batch: IntArray, classes: IntArray, results: _Results
 ) -> Iterator[tuple[int, SmallPair]]:
     """The pairs that were solved and whose machine is more than rounding."""
     from cornerstep.kernel_svm.compiled import pair_sweeps as at
 
-    starts, betas, _, solved = results
-    rows = results.numbers.tolist()
-    for p, (k, classes) in enumerate(zip(batch, pairs, strict=True)):
-        row, total = rows[p], rows[p][at.TOTAL]
-        low, high, low_2, high_2 = row[at.THRESHOLDS : at.THRESHOLDS + 4]
-        if not solved[p]:
-            continue
-        if problems.softness:
-            C, middle = 1.0 / problems.softness, 0.5 * (low + high)
-        else:
-            first, second = 0.5 * (low + high), 0.5 * (low_2 + high_2)
-            if not (row[at.VALUE] > 0 and first - second > least_width(total, row[at.LARGEST])):
-                continue
-            C, middle = 2.0 / (first - second), 0.5 * (first + second)
-        norm, intercept = C * math.sqrt(max(row[at.SQUARE], 0.0)), -C * middle
-        beta = betas[starts[p] : starts[p + 1]]
-        machine = Machine(
-            C * beta, intercept, C, total / problems.weight(*classes), total / 2,
-            2.0 / norm if norm > 0 else math.inf,
-        )  # fmt: skip
-        constant = C * row[at.LEAST_SCORE] + intercept > 0 or (
-            C * row[at.MOST_SCORE] + intercept <= 0
-        )
-        places = problems.places(*classes)
-        yield k, SmallPair(places, beta, machine, row[at.VALUE], row[at.GAP], constant)
+    starts, betas, numbers, solved = results
+    value, total = numbers[:, at.VALUE], numbers[:, at.TOTAL]
+    ends = numbers[:, at.THRESHOLDS : at.THRESHOLDS + 4].reshape(-1, 2, 2)
+    first, second = 0.5 * ends.sum(axis=2).T
+    good = solved != 0
+    if problems.softness:
+        C, middle = np.full(good.size, 1.0 / problems.softness), first
+    else:
+        width, middle = first - second, 0.5 * (first + second)
+        good &= (value > 0) & (width > least_width(total, numbers[:, at.LARGEST]))
+        C = 2.0 / np.where(good, width, 1.0)
+    norm, intercept = C * np.sqrt(np.maximum(numbers[:, at.SQUARE], 0.0)), -C * middle
+    constant = C * numbers[:, at.LEAST_SCORE] + intercept > 0
+    constant |= C * numbers[:, at.MOST_SCORE] + intercept <= 0
+    weights = problems.class_weights[classes].sum(axis=1)
+    with np.errstate(divide="ignore"):
+        columns = intercept, C, total / weights, total / 2, np.where(norm > 0, 2.0 / norm, np.inf)
+    positive = np.diff(problems.ends)[classes[:, 0]]
+    scaled = np.repeat(C, np.diff(starts)) * betas
+    counts = np.add.reduceat(betas != 0, starts[:-1], dtype=np.intp)
+    rows = zip(
+        batch.tolist(), classes.tolist(), positive.tolist(),
+        zip(*(each.tolist() for each in columns), strict=True),
+        starts[:-1].tolist(), starts[1:].tolist(), value.tolist(), numbers[:, at.GAP].tolist(),
+        counts.tolist(), constant.tolist(), good.tolist(), strict=True,
+    )  # fmt: skip
+    for (
+        k,
+        pair,
+        ahead,
+        machine,
+        start,
+        stop,
+        reached,
+        gap,
+        support,
+        is_constant,
+        is_good,
+    ) in rows:
+        if is_good:
+            yield k, SmallPair(
+                problems.places(*pair), ahead, betas[start:stop],
+                Machine(scaled[start:stop], *machine), reached, gap, support, is_constant,
+            )  # fmt: skip

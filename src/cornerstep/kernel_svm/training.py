@@ -110,10 +110,12 @@ def train(problem: ReducedHullProblem, settings: Settings) -> Training:
 class TrainedPair(NamedTuple):
     """A machine of two classes and how it was trained; the kernel columns of the pair are gone.
 
-    ``evaluations`` are those that no other pair needed.
+    The first ``positive`` examples are those of the first class; ``evaluations`` are those that no
+    other pair needed.
     """
 
     examples: IntArray
+    positive: int
     middle: FloatArray | None
     machine: Machine
     beta: FloatArray
@@ -187,14 +189,16 @@ def train_pairs(
             raise
         constant = pair.problem.is_constant(machine, found.gradient)
         return TrainedPair(
-            pair.examples, pair.middle, machine, found.beta, found.proof, found.evaluations, trains,
-            constant,
+            pair.examples, pair.problem.n_positive, pair.middle, machine, found.beta, found.proof,
+            found.evaluations, trains, constant,
         )  # fmt: skip
 
     with deferred_interrupt() as pressed:
         if starts is None and _may_be_batched(settings):
             small = _small_pairs(problems, pairs, settings, n_jobs, pressed)
-        if n_jobs == 1 or len(small) == len(pairs):
+        if len(small) == len(pairs):
+            return [small[k] for k in range(len(pairs))]
+        if n_jobs == 1:
             return [train_pair(k) for k in range(len(pairs))]
         with ThreadPoolExecutor(n_jobs) as pool:
             futures = [pool.submit(train_pair, k) for k in range(len(pairs))]
@@ -226,17 +230,24 @@ def _small_pairs(
 
     found = train_small_pairs(problems, pairs, stopping, settings.working_set, n_jobs, is_over)
     trained = {}
+    seconds = work_seconds() - begun
     for k, pair in found.items():
-        trace = Trace(WorkingSetDescent.extra_columns)
-        support = int(np.count_nonzero(pair.beta))
-        seconds = work_seconds() - begun
-        trace.append((1, seconds, pair.value, pair.gap, 1.0, "batch", pair.beta.size**2, support))
+        trace, entries = Trace(WorkingSetDescent.extra_columns), pair.beta.size**2
+        trace.append((1, seconds, pair.value, pair.gap, 1.0, "batch", entries, pair.support))
         proof = MachineProof(
             pair.value, pair.value - pair.gap, pair.gap, Status.SOLVED, 1, trace
         )  # fmt: skip
         examples = problems.examples(pair.places)
         trained[k] = TrainedPair(
-            examples, None, pair.machine, pair.beta, proof, 0, True, pair.is_constant
+            examples,
+            pair.positive,
+            None,
+            pair.machine,
+            pair.beta,
+            proof,
+            0,
+            True,
+            pair.is_constant,
         )
     return trained
 
