@@ -12,7 +12,7 @@ from sklearn.svm import OneClassSVM
 
 import cornerstep
 from cornerstep import OneClassHull, certify
-from cornerstep.kernel_svm.machines import pose_one_class
+from cornerstep.kernel_svm.machines import Rows, pose_one_class
 from cornerstep.kernel_svm.pairs import KernelParameters
 from cornerstep.kernel_svm.solvers.settings import WorkingSetSettings
 from cornerstep.kernel_svm.solvers.start import starting_point
@@ -194,7 +194,7 @@ def test_runs_end_with_what_they_have():
 def test_a_start_on_a_matrix_of_low_rank_is_an_optimum_of_the_true_one(nu, options):
     X = clouds(3000, 2, offset=4.0 if options else 0.0)
     kernel = KernelParameters(options.get("kernel", "rbf"), 0.5, 3, 0.0)
-    problem = pose_one_class(X, np.arange(3000), np.ones(3000), kernel, nu, 10**7)
+    problem = pose_one_class(Rows(X, np.arange(3000), np.ones(3000), kernel, 10**7), nu)
     few = WorkingSetSettings(least_low_rank=1000, whole_columns=0)
     start, stopped = starting_point(
         problem, np.random.default_rng(0), Stopping(0.0, 1e-5), None, few

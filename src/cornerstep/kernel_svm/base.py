@@ -13,8 +13,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from cornerstep.core.rounding import EPSILON
+from cornerstep.core.threads import allowed_threads
 from cornerstep.core.types import FloatArray, IntArray
-from cornerstep.kernel_svm.pairs import KernelParameters
+from cornerstep.kernel_svm.machines import Rows
+from cornerstep.kernel_svm.pairs import KernelParameters, kernel_shift
 from cornerstep.kernel_svm.problem import ReducedHullProblem
 from cornerstep.kernel_svm.training import Settings, Training, train
 from cornerstep.learning.callbacks import Watchable, iteration_callback
@@ -50,7 +52,10 @@ class KernelMachine(Watchable, CertifiedEstimator):
     support_: Any
     support_vectors_: Any
     dual_coef_: Any
+    n_kernel_evaluations_: int
+    kernel_shift_: float
     _kernel_fit: Any
+    _shape_fit: Any
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -92,10 +97,20 @@ class KernelMachine(Watchable, CertifiedEstimator):
             raise ValueError(f"X must be a square kernel matrix, got shape {rows.shape}")
         return given
 
-    def _kernel_parameters(self, X: Any) -> KernelParameters:
+    def _set_kernel(self, X: Any) -> int:
+        """Take the kernel of the rows, for attributes; entries of it that had to be computed."""
         plain = callable(self.kernel) or self.kernel in ("linear", "precomputed")
         gamma = 1.0 if plain else gamma_value(self.gamma, X)
-        return KernelParameters(self.kernel, gamma, self.degree, self.coef0)
+        self._kernel_fit = KernelParameters(self.kernel, gamma, self.degree, self.coef0)
+        self.kernel_shift_, entries = kernel_shift(self._kernel_fit, X)
+        return entries
+
+    def _keep_support(self, X: Any, support: IntArray, coefficients: FloatArray) -> None:
+        """Take the support vectors and what belongs to each, a column, for attributes."""
+        self.support_ = support.astype(np.int32)
+        precomputed = self.kernel == "precomputed"
+        self.support_vectors_ = np.empty((0, 0)) if precomputed else X[self.support_]
+        self.dual_coef_, self._shape_fit = coefficients, X.shape
 
     def _settings(self) -> Settings:
         """How to train a machine."""
@@ -111,15 +126,6 @@ class KernelMachine(Watchable, CertifiedEstimator):
         """Where the random numbers of each machine begin."""
         rng = check_random_state(self.random_state)
         return np.asarray(rng.randint(np.iinfo(np.int32).max, size=machines))
-
-    def _trained_from_last(self, problem: ReducedHullProblem, weights: FloatArray) -> Training:
-        """The only machine; from the coefficients of the last fit, if that was on these rows."""
-        signature = digest(weights > 0)
-        kept = self._state if self.warm_start else None
-        start = kept[1] if kept is not None and kept[0] == signature else None
-        training = train(problem, replace(self._settings(), start=start))
-        self._state = signature, training.beta
-        return training
 
     def _products(self, X: Any, machines: FloatArray) -> FloatArray:
         """``sum_i machines_ki k(x_i, x)`` of each row x of X, one column per machine.
@@ -168,6 +174,40 @@ class KernelMachine(Watchable, CertifiedEstimator):
             rows = self.support_vectors_[used]
             weights[:, k] = centred(rows, centre(rows)).T @ machines[k, used]
         return weights
+
+
+class SingleMachine(KernelMachine):
+    """An estimator with one machine, of examples without classes."""
+
+    def _rows(self, X: Any, sample_weight: Any) -> Rows:
+        """What the machine is posed on; the kernel is taken, and what its check has computed."""
+        weights = single_weights(X, sample_weight)
+        self.n_kernel_evaluations_ = self._set_kernel(X)
+        return Rows(
+            X, np.flatnonzero(weights > 0), weights, self._kernel_fit, int(self.cache_size * 1e6),
+            allowed_threads(), self.kernel_shift_,
+        )  # fmt: skip
+
+    def _trained(self, problem: ReducedHullProblem, rows: Rows) -> Training:
+        """The machine; from the coefficients of the last fit, if that was on these rows."""
+        signature = digest(rows.weights > 0)
+        kept = self._state if self.warm_start else None
+        start = kept[1] if kept is not None and kept[0] == signature else None
+        training = train(problem, replace(self._settings(), start=start))
+        self._state = signature, training.beta
+        return training
+
+    def _read_off(self, rows: Rows, coefficients: FloatArray, training: Training) -> IntArray:
+        """Attributes of the solution; which of the examples are support vectors."""
+        used = np.flatnonzero(coefficients)
+        self._keep_support(rows.X, rows.examples[used], coefficients[used][None])
+        self.n_kernel_evaluations_ += training.evaluations
+        self.record([training.proof])
+        return used
+
+    def _sum(self, X: Any) -> FloatArray:
+        """``sum_i c_i k(x_i, x)`` of each row x."""
+        return self._products(X, getattr(self, "dual_coef_", np.empty((1, 0)))).ravel()
 
 
 def single_weights(X: Any, sample_weight: Any) -> FloatArray:

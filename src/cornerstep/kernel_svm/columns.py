@@ -182,6 +182,7 @@ class FactoredColumns(KernelColumns):
 
     def __init__(self, kernel: FactoredKernel) -> None:
         super().__init__(kernel, 0)
+        self.factor = kernel.factor
         self.slots[:] = 0  # none has to be computed
 
     def submatrix(self, examples: IntArray) -> FloatArray:
@@ -192,5 +193,4 @@ class FactoredColumns(KernelColumns):
 
     def exact_product(self, examples: IntArray, values: FloatArray) -> FloatArray:
         """Of the factors, with the rounding of matrix products."""
-        factor = self.kernel.factor
-        return np.asarray(factor @ (values @ factor[examples]))
+        return np.asarray(self.factor @ (values @ self.factor[examples]))

@@ -22,7 +22,6 @@ from cornerstep.kernel_svm.base import KernelMachine
 from cornerstep.kernel_svm.model_file import SCHEMA
 from cornerstep.kernel_svm.pairs import (
     Pairs,
-    kernel_shift,
     pair_coefficients,
     pairs_of,
     sizes_given,
@@ -277,8 +276,7 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, KernelMachine):
         self.classes_, labels = classes_and_labels(y)
         weights = example_weights(X, labels, self.classes_, sample_weight, self.class_weight)
         self._check_feasible(labels, weights)
-        self._kernel_fit = self._kernel_parameters(X)
-        self.kernel_shift_, entries = kernel_shift(self._kernel_fit, X)
+        entries = self._set_kernel(X)
         trained = self._train(X, labels, weights)
         self._read_off(X, labels, trained)
         self.n_kernel_evaluations_ += entries
@@ -348,13 +346,9 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, KernelMachine):
             intercepts.append(each.machine.intercept - moved)
         support = np.flatnonzero(dual.any(axis=0))
         support = support[np.argsort(labels[support], kind="stable")]
-        self.support_ = support.astype(np.int32)
+        self._keep_support(X, support, dual[:, support])
         self.n_support_ = np.bincount(labels[support], minlength=m).astype(np.int32)
-        precomputed = self.kernel == "precomputed"
-        self.support_vectors_ = np.empty((0, 0)) if precomputed else X[support]
-        self.dual_coef_ = dual[:, support]
         self.intercept_ = np.array(intercepts)
-        self._shape_fit = X.shape
         machines = [each.machine for each in trained]
         self.n_kernel_evaluations_ += sum(each.evaluations for each in trained)
         alone = m == 2

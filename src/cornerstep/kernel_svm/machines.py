@@ -13,23 +13,40 @@ from cornerstep.kernel_svm.problem import ReducedHullProblem
 from cornerstep.kernel_svm.tube import PairedColumns, TubeProblem
 
 
-def pose_one_class(
-    X: Any, examples: IntArray, weights: FloatArray, kernel: KernelParameters, nu: float,
-    limit: int, threads: int | None = None, shift: float = 0.0,
-) -> ReducedHullProblem:  # fmt: skip
-    """One hull and no other: what its coefficients have to be nearest to is the origin.
+class Rows(NamedTuple):
+    """What a single machine is posed on.
 
-    Parameters
+    Attributes
     ----------
     X, examples, weights
         All rows, which of them have weight, and the weights of all.
     kernel, limit, threads, shift
         As in :class:`cornerstep.kernel_svm.pairs.Pairs`.
-    nu : float
     """
-    caps = weights[examples]
-    rows = X[np.ix_(examples, examples)] if kernel.name == "precomputed" else X[examples]
-    columns = KernelColumns(kernel_on(rows, kernel, threads, shift), limit)
+
+    X: Any
+    examples: IntArray
+    weights: FloatArray
+    kernel: KernelParameters
+    limit: int
+    threads: int | None = None
+    shift: float = 0.0
+
+    @property
+    def caps(self) -> FloatArray:
+        """The weights of the examples."""
+        return self.weights[self.examples]
+
+    def columns(self, rows: Any) -> KernelColumns:
+        """Kernel columns of the examples, whose ``rows`` may have lost an offset."""
+        return KernelColumns(kernel_on(rows, self.kernel, self.threads, self.shift), self.limit)
+
+
+def pose_one_class(given: Rows, nu: float) -> ReducedHullProblem:
+    """One hull and no other: what its coefficients have to be nearest to is the origin."""
+    X, examples, caps = given.X, given.examples, given.caps
+    precomputed = given.kernel.name == "precomputed"
+    columns = given.columns(X[np.ix_(examples, examples)] if precomputed else X[examples])
     return ReducedHullProblem(columns, np.ones(caps.size), caps, K=nu * float(caps.sum()))
 
 
@@ -45,26 +62,22 @@ class Regression(NamedTuple):
     level: float
 
 
-def pose_regression(
-    X: Any, y: FloatArray, examples: IntArray, weights: FloatArray, kernel: KernelParameters,
-    size: dict[str, float | None], limit: int, threads: int | None = None, shift: float = 0.0,
-) -> Regression:  # fmt: skip
+def pose_regression(given: Rows, y: FloatArray, size: dict[str, float | None]) -> Regression:
     """The problem of :mod:`cornerstep.kernel_svm.tube`.
 
     Parameters
     ----------
-    X, y, examples, weights
-        All rows and targets, which of them have weight, and the weights of all.
-    kernel, limit, threads, shift
-        As in :class:`cornerstep.kernel_svm.pairs.Pairs`.
+    given : Rows
+    y : array of shape (n,)
+        The targets of all rows.
     size : dict
         C, and epsilon or nu; the other is None.
     """
-    rows, middle = without_offset(X, examples, kernel)
-    columns = PairedColumns(KernelColumns(kernel_on(rows, kernel, threads, shift), limit))
-    own = weights[examples]
-    level = float(np.average(y[examples], weights=own))
-    targets, caps = y[examples] - level, (size["C"] or 0.0) * own
+    rows, middle = without_offset(given.X, given.examples, given.kernel)
+    columns = PairedColumns(given.columns(rows))
+    own, y = given.caps, y[given.examples]
+    level = float(np.average(y, weights=own))
+    targets, caps = y - level, (size["C"] or 0.0) * own
     nu, epsilon = size["nu"], size["epsilon"] or 0.0
     linear = np.concatenate([epsilon - targets, -epsilon - targets])
     K = None if nu is None else nu * float(caps.sum()) / 2

@@ -15,22 +15,19 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import OutlierMixin
 
-from cornerstep.core.threads import allowed_threads
 from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.kernel_svm import parameters, single_verification
-from cornerstep.kernel_svm.base import KernelMachine, single_weights
+from cornerstep.kernel_svm.base import SingleMachine
 from cornerstep.kernel_svm.machines import pose_one_class
 from cornerstep.kernel_svm.model_file import ONE_CLASS
-from cornerstep.kernel_svm.pairs import kernel_shift
-from cornerstep.kernel_svm.problem import ReducedHullProblem
-from cornerstep.kernel_svm.training import Training, require_apart
+from cornerstep.kernel_svm.training import require_apart
 from cornerstep.learning.callbacks import watched
 from cornerstep.learning.kernel_onnx import KernelGraph
 from cornerstep.learning.specs import Schema
 from cornerstep.optimiser.loop import Callback
 
 
-class OneClassHull(OutlierMixin, KernelMachine):
+class OneClassHull(OutlierMixin, SingleMachine):
     r"""A one-class SVM: the point of one reduced convex hull nearest to the origin, certified.
 
     .. math:: \min \tfrac12 |\sum_i a_i \phi(x_i)|^2, \quad 0 \le a \le 1, \sum_i a_i = \nu n
@@ -181,31 +178,12 @@ class OneClassHull(OutlierMixin, KernelMachine):
 
     def _fit(self, X: Any, sample_weight: Any) -> None:
         self.check_parameters()
-        X = self._validated(X)
-        weights = single_weights(X, sample_weight)
-        self._kernel_fit = self._kernel_parameters(X)
-        self.kernel_shift_, entries = kernel_shift(self._kernel_fit, X)
-        examples = np.flatnonzero(weights > 0)
-        problem = pose_one_class(
-            X, examples, weights, self._kernel_fit, float(self.nu), int(self.cache_size * 1e6),
-            allowed_threads(), self.kernel_shift_,
-        )  # fmt: skip
-        training = self._trained_from_last(problem, weights)
+        rows = self._rows(self._validated(X), sample_weight)
+        problem = pose_one_class(rows, float(self.nu))
+        training = self._trained(problem, rows)
         require_apart(problem, training)
-        self._read_off(X, examples, problem, training)
-        self.n_kernel_evaluations_ = training.evaluations + entries
-
-    def _read_off(
-        self, X: Any, examples: IntArray, problem: ReducedHullProblem, training: Training
-    ) -> None:
-        used = np.flatnonzero(training.beta)
-        self.support_ = examples[used].astype(np.int32)
-        precomputed = self.kernel == "precomputed"
-        self.support_vectors_ = np.empty((0, 0)) if precomputed else X[self.support_]
-        self.dual_coef_ = training.beta[used][None]
+        self._read_off(rows, training.beta, training)
         self.offset_ = problem.thresholds(training.gradient)[0]
-        self._shape_fit = X.shape
-        self.record([training.proof])
 
     def score_samples(self, X: Any) -> FloatArray:
         """``sum_i a_i k(x_i, x)``: how much a row is like the training examples.
@@ -218,7 +196,7 @@ class OneClassHull(OutlierMixin, KernelMachine):
         -------
         array of shape (n,)
         """
-        return self._products(X, getattr(self, "dual_coef_", np.empty((1, 0)))).ravel()
+        return self._sum(X)
 
     def decision_function(self, X: Any) -> FloatArray:
         """``score_samples`` minus ``offset_``: negative for outliers.

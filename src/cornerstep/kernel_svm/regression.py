@@ -8,21 +8,18 @@ from typing import Any
 import numpy as np
 from sklearn.base import RegressorMixin
 
-from cornerstep.core.threads import allowed_threads
-from cornerstep.core.types import FloatArray, IntArray
+from cornerstep.core.types import FloatArray
 from cornerstep.kernel_svm import parameters, single_verification
-from cornerstep.kernel_svm.base import KernelMachine, single_weights
-from cornerstep.kernel_svm.machines import Regression, pose_regression, tube_given
+from cornerstep.kernel_svm.base import SingleMachine
+from cornerstep.kernel_svm.machines import pose_regression, tube_given
 from cornerstep.kernel_svm.model_file import REGRESSION
-from cornerstep.kernel_svm.pairs import kernel_shift
-from cornerstep.kernel_svm.training import Training
 from cornerstep.learning.callbacks import watched
 from cornerstep.learning.kernel_blocks import centred
 from cornerstep.learning.specs import Schema
 from cornerstep.optimiser.loop import Callback
 
 
-class ReducedHullSVR(RegressorMixin, KernelMachine):
+class ReducedHullSVR(RegressorMixin, SingleMachine):
     r"""Support vector regression by epsilon or nu, as two reduced convex hulls, with a certificate.
 
     .. math:: \min \tfrac12 c^\top K c + \epsilon |c|_1 - y^\top c,
@@ -174,39 +171,20 @@ class ReducedHullSVR(RegressorMixin, KernelMachine):
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
         self.check_parameters()
         X, y = self._validated(X, y, y_numeric=True)
-        y = np.asarray(y, dtype=np.float64)
-        weights = single_weights(X, sample_weight)
-        self._kernel_fit = self._kernel_parameters(X)
-        self.kernel_shift_, entries = kernel_shift(self._kernel_fit, X)
-        examples = np.flatnonzero(weights > 0)
-        posed = pose_regression(
-            X, y, examples, weights, self._kernel_fit, tube_given(self.C, self.epsilon, self.nu),
-            int(self.cache_size * 1e6), allowed_threads(), self.kernel_shift_,
-        )  # fmt: skip
-        training = self._trained_from_last(posed.problem, weights)
-        self._read_off(X, examples, posed, training)
-        self.n_kernel_evaluations_ = training.evaluations + entries
-
-    def _read_off(self, X: Any, examples: IntArray, posed: Regression, training: Training) -> None:
+        rows = self._rows(X, sample_weight)
+        given = tube_given(self.C, self.epsilon, self.nu)
+        problem, middle, level = pose_regression(rows, np.asarray(y, dtype=np.float64), given)
+        training = self._trained(problem, rows)
         above, below = np.split(training.beta, 2)
         coefficients = above + below
-        used = np.flatnonzero(coefficients)
-        self.support_ = examples[used].astype(np.int32)
-        precomputed = self.kernel == "precomputed"
-        self.support_vectors_ = np.empty((0, 0)) if precomputed else X[self.support_]
-        self.dual_coef_ = coefficients[used][None]
-        thresholds = posed.problem.thresholds(training.gradient)
+        used = self._read_off(rows, coefficients, training)
         moved = 0.0
-        if posed.middle is not None:
-            rows = centred(X[self.support_], posed.middle)
-            moved = float(coefficients[used] @ rows @ posed.middle)
-        intercept = posed.level - sum(thresholds) / len(thresholds) - moved
-        self.intercept_ = np.array([intercept])
-        given = tube_given(self.C, self.epsilon, self.nu)["epsilon"]
-        found = 0.5 * (thresholds[-1] - thresholds[0])
-        self.epsilon_ = max(found, 0.0) if given is None else float(given)
-        self._shape_fit = X.shape
-        self.record([training.proof])
+        if middle is not None:
+            moved = float(coefficients[used] @ centred(X[self.support_], middle) @ middle)
+        thresholds = problem.thresholds(training.gradient)
+        self.intercept_ = np.array([level - sum(thresholds) / len(thresholds) - moved])
+        found, epsilon = 0.5 * (thresholds[-1] - thresholds[0]), given["epsilon"]
+        self.epsilon_ = max(found, 0.0) if epsilon is None else float(epsilon)
 
     def predict(self, X: Any) -> FloatArray:
         """``sum_i c_i k(x_i, x) + intercept_`` of each row.
@@ -219,5 +197,5 @@ class ReducedHullSVR(RegressorMixin, KernelMachine):
         -------
         array of shape (n,)
         """
-        products = self._products(X, getattr(self, "dual_coef_", np.empty((1, 0)))).ravel()
+        products = self._sum(X)
         return products + self.intercept_[0]

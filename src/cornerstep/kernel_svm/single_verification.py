@@ -16,6 +16,7 @@ from cornerstep.core.types import FloatArray
 from cornerstep.kernel_svm.base import single_weights
 from cornerstep.kernel_svm.machines import (
     Regression,
+    Rows,
     pose_one_class,
     pose_regression,
     tube_given,
@@ -51,7 +52,7 @@ def recompute_one_class(
     shift = float(model.kernel_shift_)
     check_shift(kernel, X, shift, problems)
     examples = np.flatnonzero(weights > 0)
-    problem = pose_one_class(X, examples, weights, kernel, float(model.nu), 0, shift=shift)
+    problem = pose_one_class(Rows(X, examples, weights, kernel, 0, shift=shift), float(model.nu))
     beta = _coefficients(model, weights.size)[examples]
     found = proven(problem, beta, "", problems)
     (low, high), *_ = _threshold_ends(problem, beta, found)
@@ -134,7 +135,7 @@ def recompute_regression(
     check_shift(kernel, X, shift, problems)
     examples = np.flatnonzero(weights > 0)
     size = tube_given(model.C, model.epsilon, model.nu)
-    posed = pose_regression(X, y, examples, weights, kernel, size, 0, shift=shift)
+    posed = pose_regression(Rows(X, examples, weights, kernel, 0, shift=shift), y, size)
     coefficients = _coefficients(model, weights.size)[examples]
     beta = signed(coefficients, posed.problem)
     found = proven(posed.problem, beta, "", problems)
