@@ -13,7 +13,9 @@ from sklearn.datasets import load_breast_cancer
 import cornerstep.kernel_svm.solvers.face as face
 import cornerstep.kernel_svm.solvers.start as beginning
 from cornerstep import ReducedHullSVC, Status, certify, minimize
+from cornerstep.core.clock import asking, never
 from cornerstep.kernel_svm.columns import KernelColumns
+from cornerstep.kernel_svm.compiled.sweeps import two_coordinate_descent
 from cornerstep.kernel_svm.problem import ReducedHullProblem
 from cornerstep.kernel_svm.solvers.settings import WorkingSetSettings
 from cornerstep.kernel_svm.solvers.working_set import WorkingSetDescent
@@ -385,3 +387,65 @@ def test_hulls_that_meet_leave_finite_machines(kernel, weight, scale):
             assert np.isfinite(model.intercept_).all()
             assert np.isfinite(model.decision_function(X)).all()
             assert certify(model, X, y, weights).holds
+
+
+@pytest.mark.parametrize("over", [False, True])
+def test_newton_steps_hear_that_the_time_is_up(over):
+    X = np.random.default_rng(0).standard_normal((200, 4))
+    K = np.exp(-((X[:, None] - X) ** 2).sum(axis=2)) + np.eye(200)
+    beta = np.full(200, 0.5)
+    gradient = K @ beta - 0.1 * X[:, 0]
+    small = face.SmallProblem(
+        K, beta.copy(), gradient.copy(), (np.zeros(200), np.ones(200)), 200,
+        WorkingSetSettings(first_steps=0), 1e-3,
+    )  # fmt: skip
+    with asking(lambda: over, never):
+        gained = small._newton()
+    assert (gained == 0.0) == over
+    assert np.array_equal(small.beta, beta) == over
+
+
+def test_a_large_working_set_comes_back_before_its_newton_steps_and_goes_on_with_them():
+    X = np.random.default_rng(0).standard_normal((300, 4))
+    K = np.exp(-0.01 * ((X[:, None] - X) ** 2).sum(axis=2))
+    beta = np.full(300, 0.5)
+    gradient = K @ beta - X[:, 0]
+    bounds = np.zeros(300), np.ones(300)
+    few = WorkingSetSettings(face_work=3000.0)
+    small = face.SmallProblem(K, beta, gradient, bounds, 300, few, 1e-3)
+    assert small.solve(1e-9, newton=True) == "two-coordinate"
+    assert small.is_hard
+    value = 0.5 * beta @ (gradient - X[:, 0])
+    again = face.SmallProblem(K, beta, gradient, bounds, 300, few, 1e-3)
+    assert again.solve(1e-9, newton=True, hard=True) == "newton"
+    assert 0.5 * beta @ (gradient - X[:, 0]) < value
+    assert gradient == pytest.approx(K @ beta - X[:, 0], abs=1e-8)
+    assert beta.sum() == pytest.approx(150.0, rel=1e-12)
+
+
+@pytest.mark.parametrize("split", [0, 13, 40])
+def test_two_coordinate_steps_keep_sums_bounds_and_the_gradient(split):
+    rng = np.random.default_rng(split)
+    factor = rng.standard_normal((40, 6))
+    K, linear = factor @ factor.T + 0.1 * np.eye(40), rng.standard_normal(40)
+    lower, upper = -rng.uniform(0.5, 1, 40), rng.uniform(0.5, 1, 40)
+    beta = rng.uniform(lower, upper)
+    beta[::5], beta[1::5] = lower[::5], upper[1::5]
+    gradient, given = K @ beta + linear, beta.copy()
+    scratch = np.empty((4, 40))
+    steps, decrease = two_coordinate_descent(
+        K, beta, gradient, lower, upper, split, 1e-8, 10_000, scratch
+    )
+    assert 0 < steps < 10_000
+    assert (beta >= lower).all()
+    assert (beta <= upper).all()
+    assert gradient == pytest.approx(K @ beta + linear, abs=1e-10)
+
+    def value(b):
+        return 0.5 * b @ K @ b + linear @ b
+
+    assert decrease == pytest.approx(value(given) - value(beta), rel=1e-9)
+    for part in (slice(0, split), slice(split, 40)):
+        assert beta[part].sum() == pytest.approx(given[part].sum(), abs=1e-12)
+        most = gradient[part][beta[part] > lower[part]].max(initial=-np.inf)
+        assert most - gradient[part][beta[part] < upper[part]].min(initial=np.inf) <= 1e-8

@@ -120,8 +120,12 @@ class WorkingSetSettings:
     steps after it did.  Measured: without, 122 % more work on banana (K = 50), 15 % less on a
     smooth kernel."""
 
-    largest_face: int = 6000
+    largest_face: int = 4000
     """Free coordinates that a Newton step may have: it costs a third of their cube."""
+
+    face_work: float = 2e8
+    """Operations on a working set after which to come back, before Newton steps or after one: .3 s.
+    A Newton step on the largest face takes .7 s; the clock is asked between."""
 
     damping: float = 1e-3
     """Of the first Newton step, as a share of the mean diagonal of the kernel matrix.  Measured:

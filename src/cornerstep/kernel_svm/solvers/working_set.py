@@ -92,7 +92,7 @@ class WorkingSetDescent:
         #: Whether whole columns cost less than care for them, and all of them can be kept.
         self._columns_are_cheap = self.columns.are_cheap(settings.whole_columns)
         self._rounds_left = problem.n  # in which hulls may grow: then they are filled up
-        self._damping = settings.damping
+        self._damping, self._is_hard = settings.damping, False  # of the last working set
         self._least_violation, self._rounds = np.inf, 0  # the least so far, and rounds since
 
     def _set_point(self, beta: FloatArray) -> None:
@@ -149,8 +149,8 @@ class WorkingSetDescent:
             int(chosen.searchsorted(problem.split)), settings, self._damping,
         )  # fmt: skip
         share = (settings.slim_accuracy if self.slim else settings.accuracy) * self._sharpening
-        kind = small.solve(share * violation, newton=not self.growing)
-        self._damping = small.damping
+        kind = small.solve(share * violation, newton=not self.growing, hard=self._is_hard)
+        self._damping, self._is_hard = small.damping, small.is_hard
         change = small.beta - before
         moved = change.nonzero()[0]
         beta, self.gradient = self.beta.copy(), self.gradient.copy()
