@@ -5,6 +5,7 @@ import pytest
 from sklearn.datasets import load_digits
 
 from cornerstep import ReducedHullSVC, Status, certify
+from cornerstep.core.clock import work_seconds
 from cornerstep.kernel_svm.compiled.pair_sweeps import solve_pairs
 from cornerstep.kernel_svm.pairs import KernelParameters, Pairs, pairs_of
 from cornerstep.kernel_svm.small_pairs import train_small_pairs
@@ -127,3 +128,10 @@ def test_a_pair_without_room_for_steps_is_left_to_others():
         np.empty((1, 11)), solved,
     )  # fmt: skip
     assert not solved[0]
+
+
+def test_the_seconds_of_all_pairs_are_those_of_the_fit():
+    begun = work_seconds()
+    model = ReducedHullSVC().fit(*DIGITS)
+    assert all(batched(model))
+    assert 0 < model.certificate().seconds <= work_seconds() - begun

@@ -230,7 +230,7 @@ def _small_pairs(
 
     found = train_small_pairs(problems, pairs, stopping, settings.working_set, n_jobs, is_over)
     trained = {}
-    seconds = work_seconds() - begun
+    seconds = (work_seconds() - begun) / max(len(found), 1)  # of each
     for k, pair in found.items():
         trace, entries = Trace(WorkingSetDescent.extra_columns), pair.beta.size**2
         trace.append((1, seconds, pair.value, pair.gap, 1.0, "batch", entries, pair.support))
