@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
@@ -19,7 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.metrics.pairwise import rbf_kernel
 
-from benchmarks.core import Answer, Measures, Recorder, Row, Run, Solver
+from benchmarks.core import Answer, Benchmark, Dataset, Measures, Recorder, Row, Run, Solver
 
 TOL = 1e-3
 REFERENCE = 1e-6
@@ -76,6 +76,29 @@ def _fit(make: Make, task: Task, rows: Any) -> Any:
         warnings.simplefilter("ignore")
         model = make(**task.parameters, tol=TOL, cache_size=CACHE)
         return model.fit(task.X[rows], task.y[rows])
+
+
+def beside_libsvm(
+    name: str, title: str, datasets: Iterable[Dataset], ours: Callable[[Task], Make],
+    peer: Callable[[Task], Make], *, real_data: bool = True,
+) -> Benchmark:  # fmt: skip
+    """The benchmark of an estimator of ours and one of scikit-learn's."""
+    return Benchmark(
+        name=name,
+        title=f"{title}, both to 1e-3 (ours certified); CPU seconds",
+        datasets=tuple(datasets),
+        solvers=(solver("cornerstep", ours), solver("LIBSVM", peer)),
+        judge=lambda task, model: judge(task, model, ours(task)),
+        baseline="cornerstep",
+        target=("error", 1e-2),
+        repeat=3,
+        patience=3.0,
+        shown=("error", "predict"),
+        notes=notes,
+        slow=True,
+        real_data=real_data,
+        compact=True,
+    )
 
 
 def judge(task: Task, model: Any, prove: Make) -> Measures:

@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks import data
 from benchmarks.core import Benchmark, Dataset, Settings
-from benchmarks.kernel_machines import Task, judge, notes, solver
+from benchmarks.kernel_machines import Task, beside_libsvm
 
 _ROWS = {"mnist": 10_000, "ocr letters": 10_000, "connect4": 10_000}
 SETS = (
@@ -59,24 +59,16 @@ def _peer(task: Task) -> Any:
 def build(settings: Settings) -> Benchmark:
     """Eleven sets at three C and two nu; C = 10 and nu = 0.1 alone unless ``--full``."""
     kinds = _KINDS if settings.full else (_KINDS[1], _KINDS[3])
-    return Benchmark(
-        name="kernel_classes",
-        title="kernel SVMs of several classes, both to 1e-3 (ours certified); CPU seconds",
-        datasets=tuple(
-            Dataset(f"{name}, {key} = {value:g}", partial(_task, name, given))
-            for name in SETS
-            for given in kinds
-            for key, value in given.items()
-        ),
-        solvers=(solver("cornerstep", _ours), solver("LIBSVM", _peer)),
-        judge=lambda task, model: judge(task, model, _ours(task)),
-        baseline="cornerstep",
-        target=("error", 1e-2),
-        repeat=3,
-        patience=3.0,
-        shown=("error", "predict"),
-        notes=notes,
-        slow=True,
-        real_data=True,
-        compact=True,
+    datasets = (
+        Dataset(f"{name}, {key} = {value:g}", partial(_task, name, given))
+        for name in SETS
+        for given in kinds
+        for key, value in given.items()
+    )
+    return beside_libsvm(
+        "kernel_classes",
+        "kernel SVMs of several classes",
+        datasets,
+        _ours,
+        _peer,
     )

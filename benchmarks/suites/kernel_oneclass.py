@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.core import Benchmark, Dataset, Settings
-from benchmarks.kernel_machines import Task, judge, notes, solver
+from benchmarks.kernel_machines import Task, beside_libsvm
 
 
 def _plain(n: int, d: int, nu: float) -> Task:
@@ -35,22 +35,16 @@ def _peer(task: Task) -> Any:
 def build(settings: Settings) -> Benchmark:
     """20,000 rows of 2 and 20 features; with ``--full`` 100,000, where LIBSVM takes minutes."""
     sizes = ((20_000, 2), (20_000, 20), *(((100_000, 2),) if settings.full else ()))
-    return Benchmark(
-        name="kernel_oneclass",
-        title="one-class SVMs, both to 1e-3 (ours certified); CPU seconds",
-        datasets=tuple(
-            Dataset(f"{n:,} x {d}, nu = {nu:g}", partial(_plain, n, d, nu))
-            for n, d in sizes
-            for nu in (0.01, 0.1, 0.5)
-        ),
-        solvers=(solver("cornerstep", _ours), solver("LIBSVM", _peer)),
-        judge=lambda task, model: judge(task, model, _ours(task)),
-        baseline="cornerstep",
-        target=("error", 1e-2),
-        repeat=3,
-        patience=3.0,
-        shown=("error", "predict"),
-        notes=notes,
-        slow=True,
-        compact=True,
+    datasets = (
+        Dataset(f"{n:,} x {d}, nu = {nu:g}", partial(_plain, n, d, nu))
+        for n, d in sizes
+        for nu in (0.01, 0.1, 0.5)
+    )
+    return beside_libsvm(
+        "kernel_oneclass",
+        "one-class SVMs",
+        datasets,
+        _ours,
+        _peer,
+        real_data=False,
     )

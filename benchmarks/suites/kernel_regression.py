@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks import data
 from benchmarks.core import Benchmark, Dataset, Settings
-from benchmarks.kernel_machines import Task, judge, notes, solver
+from benchmarks.kernel_machines import Task, beside_libsvm
 
 _ROWS = 10_000
 _KINDS: tuple[dict[str, float], ...] = (
@@ -54,26 +54,18 @@ def _peer(task: Task) -> Any:
 
 def build(settings: Settings) -> Benchmark:
     """Three sets of 10,000 rows, three kinds of tubes."""
-    return Benchmark(
-        name="kernel_regression",
-        title="regressions with a tube, both to 1e-3 (ours certified); CPU seconds",
-        datasets=tuple(
-            Dataset(
-                f"{name}, C = {given['C']:g}, epsilon = {given['epsilon']:g}",
-                partial(_task, name, given),
-            )
-            for name in ("friedman", "covtype height", "pendigits end")
-            for given in _KINDS
-        ),
-        solvers=(solver("cornerstep", _ours), solver("LIBSVM", _peer)),
-        judge=lambda task, model: judge(task, model, _ours(task)),
-        baseline="cornerstep",
-        target=("error", 1e-2),
-        repeat=3,
-        patience=3.0,
-        shown=("error", "predict"),
-        notes=notes,
-        slow=True,
-        real_data=True,
-        compact=True,
+    datasets = (
+        Dataset(
+            f"{name}, C = {given['C']:g}, epsilon = {given['epsilon']:g}",
+            partial(_task, name, given),
+        )
+        for name in ("friedman", "covtype height", "pendigits end")
+        for given in _KINDS
+    )
+    return beside_libsvm(
+        "kernel_regression",
+        "regressions with a tube",
+        datasets,
+        _ours,
+        _peer,
     )
