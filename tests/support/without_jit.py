@@ -106,6 +106,7 @@ def multiclass() -> None:
                 solver.move()
     for name in ("envelope", "fw-corrective", "projected-gradient"):
         MulticlassSVC(solver=name, smoothing=0.1, max_iter=5).fit(X, y)
+    make_loss("top-k", k=1).project(rng.standard_normal((5, 12)), y[:5])  # of a few of many entries
     margins(X, rng.standard_normal((4, 4)), y, np.ones((24, 4)))
 
 
