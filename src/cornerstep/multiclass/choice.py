@@ -36,6 +36,7 @@ from cornerstep.core.curvature import dense_array
 from cornerstep.core.optional import optional_import
 from cornerstep.core.rounding import EPSILON
 from cornerstep.core.types import FloatArray, IntArray
+from cornerstep.multiclass.parameters import has_free_intercept
 from cornerstep.optimiser.result import Status
 
 if TYPE_CHECKING:
@@ -227,6 +228,11 @@ def _checked(estimator: Any, interval: Any, within: Any, max_fits: Any) -> tuple
         raise ValueError(
             "estimator must have kernel='linear' and no feature_map, got "
             f"kernel={estimator.kernel!r}, feature_map={estimator.feature_map!r}"
+        )
+    if has_free_intercept(estimator):
+        raise ValueError(
+            "estimator must have a finite intercept_scaling: the bound needs intercepts that are "
+            "penalised"
         )
     given = np.asarray(interval, dtype=np.float64)
     if given.shape != (2,) or not (0 < given[0] <= given[1] < np.inf):

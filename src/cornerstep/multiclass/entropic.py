@@ -198,6 +198,12 @@ class Softmax(TopKEntropy):
         out /= smoothing
         return out
 
+    def bend_sum(self, shares: FloatArray, scales: FloatArray, smoothing: float) -> FloatArray:
+        """The sum of the second derivatives of all rows, an array of shape (m, m)."""
+        weighted = scales[:, None] * shares
+        out: FloatArray = (np.diag(weighted.sum(axis=0)) - weighted.T @ shares) / smoothing
+        return out
+
     def bends(self, shares: FloatArray, smoothing: float) -> FloatArray:
         """Its diagonal."""
         return shares * (1.0 - shares) / smoothing

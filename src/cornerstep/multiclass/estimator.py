@@ -37,8 +37,10 @@ from cornerstep.multiclass.examples import Examples, JointExamples, KernelExampl
 from cornerstep.multiclass.model_file import SCHEMA
 from cornerstep.multiclass.parameters import (
     Posed,
+    constant_of,
     given_loss,
     has_curvature,
+    has_free_intercept,
     is_entropic,
     is_own,
     smoothing_of,
@@ -114,6 +116,8 @@ class MulticlassSVC(
         like all others; a larger scaling regularises them less.  With a kernel the constant
         ``intercept_scaling²`` is added to it.
     intercept_scaling : float, default=1
+        ``float('inf')``: the intercept is not penalised at all, as in scikit-learn's
+        ``LogisticRegression``.  For 'softmax', solver 'auto' or 'newton', and data in memory.
     probability : bool, default=False
         Also for losses that have none of their own: ``predict_proba`` gives ``softmax(s / T)``,
         T fitted to scores of examples that five more machines have not seen.  They are calibrated,
@@ -436,6 +440,11 @@ class MulticlassSVC(
         if not (weights > 0).any():
             raise ValueError("sample_weight times class_weight must be positive for some example")
         used = weights > 0
+        if has_free_intercept(self) and np.unique(labels[used]).size < classes.size:
+            raise ValueError(
+                "sample_weight times class_weight must be positive for some example of each class "
+                "with intercept_scaling=inf"
+            )
         problem = MulticlassProblem(
             self._examples(X, used, classes.size),
             labels[used],
@@ -443,7 +452,8 @@ class MulticlassSVC(
             given_loss(self, classes.size, labels.size).rows(used),
             self.C * weights[used],
             smoothing_of(self, classes.size),
-            self.intercept_scaling if self.fit_intercept else 0.0,
+            constant_of(self),
+            has_free_intercept(self),
         )
         return Posed(problem, used, X, classes)
 
@@ -453,7 +463,7 @@ class MulticlassSVC(
             return JointExamples(joint_features(self.feature_map, rows, n_classes), n_classes)
         if self.kernel == "linear":
             if self.fit_intercept:
-                rows = with_constant(rows, self.intercept_scaling)
+                rows = with_constant(rows, constant_of(self))
             swept = not (is_own(self.loss) or is_entropic(self.loss)) or has_curvature(self.loss)
             return Examples(rows, sweeps=swept and self.solver in ("auto", "block", "newton"))
         gamma = 1.0
@@ -512,7 +522,7 @@ class MulticlassSVC(
             weights = weights[1:, :] - weights[:1, :]
         if self.fit_intercept:  # products, so that no view keeps W
             self.coef_ = 1.0 * weights[:, :-1]
-            self.intercept_ = weights[:, -1] * float(self.intercept_scaling)
+            self.intercept_ = weights[:, -1] * constant_of(self)
         else:
             self.coef_, self.intercept_ = weights, abs(0.0 * weights[:, 0])
 

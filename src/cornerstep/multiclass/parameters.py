@@ -12,6 +12,7 @@ from cornerstep.data.digests import of_arrays
 from cornerstep.learning.kernel_functions import KERNELS
 from cornerstep.learning.parameters import check_stopping
 from cornerstep.multiclass.distributed.partitions import SpreadProblem
+from cornerstep.multiclass.entropic import is_softmax
 from cornerstep.multiclass.losses import Loss, MaxHinge, make_loss
 from cornerstep.multiclass.problem import MulticlassProblem
 from cornerstep.multiclass.simplex_loss import SimplexLoss
@@ -46,10 +47,12 @@ class Posed(NamedTuple):
 
 def check_parameters(model: Any) -> None:
     """Say which parameter of the estimator is wrong, and what it may be."""
-    for name in ("C", "intercept_scaling"):
-        value = getattr(model, name)
-        if not (isinstance(value, Real) and 0 < float(value) < np.inf):
-            raise ValueError(f"{name} must be a positive number, got {value!r}")
+    if not (isinstance(model.C, Real) and 0 < float(model.C) < np.inf):
+        raise ValueError(f"C must be a positive number, got {model.C!r}")
+    if not (isinstance(model.intercept_scaling, Real) and float(model.intercept_scaling) > 0):
+        raise ValueError(
+            f"intercept_scaling must be a positive number, got {model.intercept_scaling!r}"
+        )
     mu = model.smoothing
     if not (is_auto(mu) or (isinstance(mu, Real) and 0 <= float(mu) < np.inf)):
         raise ValueError(f"smoothing must be a number >= 0 or 'auto', got {mu!r}")
@@ -76,6 +79,8 @@ def check_parameters(model: Any) -> None:
         raise ValueError(f"solver='newton' needs loss='softmax', got {model.loss!r}")
     if model.solver == "envelope" and model.kernel != "linear":
         raise ValueError(f"solver='envelope' needs kernel='linear', got {model.kernel!r}")
+    if has_free_intercept(model):
+        _check_free(model)
     if model.last_iterate and model.solver not in PLAIN:
         raise ValueError(
             f"last_iterate must be False unless solver is one of {', '.join(PLAIN)}, got "
@@ -85,6 +90,30 @@ def check_parameters(model: Any) -> None:
         raise ValueError(
             f"kernel must be one of {', '.join(KERNELS)} or a function, got {model.kernel!r}"
         )
+
+
+def has_free_intercept(model: Any) -> bool:
+    """Whether there are intercepts that are not penalised."""
+    return bool(model.fit_intercept and model.intercept_scaling == np.inf)
+
+
+def constant_of(model: Any) -> float:
+    """The constant feature, or 0."""
+    if not model.fit_intercept:
+        return 0.0
+    return 1.0 if has_free_intercept(model) else float(model.intercept_scaling)
+
+
+def _check_free(model: Any) -> None:
+    """Complain about what has no certificate with intercepts that are not penalised."""
+    if not is_softmax(model.loss):
+        raise ValueError(f"intercept_scaling must be finite unless loss='softmax', got {np.inf}")
+    if model.solver not in ("auto", "newton"):
+        raise ValueError(
+            f"solver must be 'auto' or 'newton' with intercept_scaling=inf, got {model.solver!r}"
+        )
+    if model.feature_map is not None:
+        raise ValueError(f"feature_map must be None with intercept_scaling={np.inf}")
 
 
 def _check_own(model: Any) -> None:
@@ -137,6 +166,8 @@ def require_plain(model: Any, what: str) -> None:
     """Complain about what needs all rows in the memory of this process."""
     if model.probability and not has_curvature(model.loss):
         raise ValueError(f"probability must be False for {what}")
+    if has_free_intercept(model):
+        raise ValueError(f"intercept_scaling must be finite for {what}, got {np.inf}")
     if model.kernel != "linear":
         raise ValueError(f"kernel must be 'linear' for {what}, got {model.kernel!r}")
     if model.feature_map is not None:

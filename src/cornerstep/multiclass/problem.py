@@ -21,11 +21,13 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.data.digests import of_rows
 from cornerstep.multiclass.compiled import sweeps as kernels
 from cornerstep.multiclass.examples import Examples, JointExamples, KernelExamples
+from cornerstep.multiclass.free_intercept import Balance
 from cornerstep.multiclass.losses import Loss
 from cornerstep.multiclass.rounding import Reach, check_scales
 from cornerstep.multiclass.simplex_loss import SimplexLoss
@@ -52,6 +54,8 @@ class MulticlassProblem:
         mu; 0 for the loss itself.
     constant : float
         The last feature, where it is a constant: its weight is given out times this.
+    free : bool
+        Whether the weights of that feature are not penalised.
     """
 
     def __init__(
@@ -63,6 +67,7 @@ class MulticlassProblem:
         scales: FloatArray,
         smoothing: float = 0.0,
         constant: float = 0.0,
+        free: bool = False,
     ) -> None:
         loss.check(n_classes, examples.n)
         self.examples = examples
@@ -71,7 +76,7 @@ class MulticlassProblem:
         self.loss: Any = loss
         self.scales = np.require(scales, dtype=np.float64, requirements=["C", "W"])
         check_scales(float(self.scales.min(initial=np.inf)))
-        self.smoothing, self.constant = float(smoothing), float(constant)
+        self.smoothing, self.constant, self.free = float(smoothing), float(constant), free
 
     @cached_property
     def record(self) -> tuple[Any, ...]:
@@ -116,7 +121,36 @@ class MulticlassProblem:
             self.scales[kept],
             self.smoothing,
             self.constant,
+            self.free,
         )
+
+    @property
+    def constant_column(self) -> int:
+        """Where the constant feature, the last one, is among the features as they are kept."""
+        return int(self.examples.columns.argmax())
+
+    def free_part(self, image: FloatArray) -> FloatArray:
+        """A view of the weights of the constant feature in an image, one per class."""
+        at = self.constant_column
+        return image[at] if self.examples.sparse else image[:, at]
+
+    def penalised(self, image: FloatArray) -> FloatArray:
+        """An image without the weights that are not penalised."""
+        if self.free:
+            image = image.copy()
+            self.free_part(image)[:] = 0.0
+        return image
+
+    def balance(self) -> Balance:
+        """What the balance of dual points is measured by; not of a kernel."""
+        own = sp.csr_array(
+            (self.scales, (np.arange(self.labels.size), self.labels)),
+            (self.labels.size, self.n_classes),
+        )
+        sums = self.examples.image(own)
+        features, masses = self.reach.features, np.asarray(own.sum(axis=0)).ravel()
+        columns = sums if self.examples.sparse else sums.T
+        return Balance.of(columns, masses, features, self.examples.summed)
 
     def scores_of(self, weights: Any, expansion: Any, kept: Any) -> FloatArray:
         """Scores of the other examples by a machine of some: its weights, or what is left of it."""

@@ -17,6 +17,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
+from cornerstep.core.curvature import dense_array
 from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.data.rows import Rows
 from cornerstep.learning.certificates import Certificate
@@ -24,7 +25,15 @@ from cornerstep.learning.claims import CLOSE, Recomputed
 from cornerstep.learning.kernel_functions import Kernel, gamma_value
 from cornerstep.learning.verification import examples_of, require_rows
 from cornerstep.multiclass.examples import Examples
-from cornerstep.multiclass.parameters import given_loss, is_entropic, is_own, smoothing_of
+from cornerstep.multiclass.free_intercept import Balance, column_sums
+from cornerstep.multiclass.parameters import (
+    constant_of,
+    given_loss,
+    has_free_intercept,
+    is_entropic,
+    is_own,
+    smoothing_of,
+)
 from cornerstep.multiclass.prediction import joint_features
 from cornerstep.multiclass.rounding import Reach, entry_sizes
 from cornerstep.multiclass.simplex_loss import SimplexLoss
@@ -103,7 +112,10 @@ def recompute(
             "the order of training?"
         )
     off += reach.of_bound(state.dual_peaks, linear)
-    bound = max(linear - terms - 0.5 * state.dual, 0.0)  # losses are no less than 0
+    bound = linear - terms - 0.5 * state.dual
+    if has_free_intercept(clf):
+        bound = _balanced_bound(clf, X, labels, scales, linear - terms, state)
+    bound = max(bound, 0.0)  # losses are no less than 0
     how = "the dual coefficients of the model"
     return Recomputed(
         np.array([value]), np.array([bound]), np.array([3 * off]), how, False, None, excess
@@ -180,6 +192,9 @@ class _Sizes:
     dual_peaks: Any = 0.0
     longest: int = 0
     summed: int = 0
+    image: Any = None  # of the dual points, without intercepts
+    residual: Any = 0.0  # sum_i s_i alpha_i, of so many blocks
+    blocks: int = 0
 
 
 #: Numbers of some rows, their scores, and their dual coefficients where there are any.
@@ -187,11 +202,12 @@ _Parts = Iterator[tuple[IntArray, FloatArray, FloatArray | None]]
 
 
 def _linear_parts(clf: Any, X: Any, scales: FloatArray, dual: Any, state: _Sizes) -> _Parts:
-    constant = clf._constant()
+    root = constant_of(clf)
+    penalised = 0.0 if has_free_intercept(clf) else root**2
     W, b = _weights(clf)
     state.primal = float((W**2).sum())
-    if constant:
-        state.primal += float((b**2).sum()) / constant
+    if penalised:
+        state.primal += float((b**2).sum()) / penalised
     m, d = W.shape
     image, sums, features, blocks = np.zeros((d, m)), np.zeros(m), np.zeros(d), 0
     for start, block in _read_blocks(X, m):
@@ -204,15 +220,34 @@ def _linear_parts(clf: Any, X: Any, scales: FloatArray, dual: Any, state: _Sizes
         if dual is not None:
             own = dual[rows].toarray()
             image += np.asarray(block.T @ own)
-            sums += own.sum(axis=0)
+            sums += column_sums(own)
         yield rows, np.asarray(block @ W.T) + b, own
-    state.dual = float((image**2).sum()) + constant * float((sums**2).sum())
-    root = np.sqrt(constant)
+    state.dual = float((image**2).sum()) + penalised * float((sums**2).sum())
+    state.image, state.residual, state.blocks = image, sums, blocks
     state.features = np.append(features, root * scales.sum())
-    own_weight = np.abs(b).max() / root if constant else np.abs(b).max()
+    own_weight = np.abs(b).max() / root if root else np.abs(b).max()
     state.peaks = np.append(np.abs(W).max(axis=0), own_weight)
     state.dual_peaks = np.append(np.abs(image).max(axis=1), root * np.abs(sums).max())
     state.longest, state.summed = d + 2, state.summed + blocks
+
+
+def _balanced_bound(
+    clf: Any, X: Any, labels: IntArray, scales: FloatArray, linear: float, state: _Sizes
+) -> float:
+    """D of dual points near those of the model that balance."""
+    m = clf.classes_.size
+    if np.setdiff1d(np.arange(m), labels[scales > 0]).size:
+        return -math.inf  # an intercept has no optimum
+    sums = np.zeros_like(state.image)
+    for start, block in _read_blocks(X, m):
+        rows = start + np.arange(block.shape[0])
+        own = sp.csr_array((scales[rows], (rows - start, labels[rows])), (rows.size, m))
+        sums += dense_array(own.T @ block.astype(np.float64, copy=False)).T
+    masses = np.bincount(labels, weights=scales, minlength=m)
+    balance = Balance.of(sums, masses, state.features[:-1], state.summed)
+    square = float((balance.balanced(state.image, state.residual) ** 2).sum())
+    off = balance.rounding(state.residual, state.blocks)
+    return balance.bound(linear, square, state.residual, off)
 
 
 def _joint_parts(clf: Any, X: Any, scales: FloatArray, dual: Any, state: _Sizes) -> _Parts:

@@ -16,6 +16,9 @@ two products with the data.  An iteration:
 second derivative.  The largest eigenvalues of T, which are far above the others (what the examples
 share), are found by one step of a randomised subspace iteration; the others count as equal.
 
+*Intercepts that are not penalised* (:mod:`cornerstep.multiclass.free_intercept`) are found anew
+wherever P is asked for, by Newton steps on scores that are known; D needs dual points that balance.
+
 *Start.*  The best combination of the last few solutions, for other C on the way: in k numbers,
 whose scores are known, Newton steps cost no product with the data.
 
@@ -47,6 +50,7 @@ from cornerstep.core.rounding import EPSILON
 from cornerstep.core.types import FloatArray
 from cornerstep.learning.rounding import Rounding, certified
 from cornerstep.multiclass.examples import Examples
+from cornerstep.multiclass.free_intercept import column_sums
 from cornerstep.multiclass.problem import MulticlassProblem
 from cornerstep.multiclass.rounding import peaks
 from cornerstep.multiclass.solvers.passes import LocalRows
@@ -89,6 +93,12 @@ class NewtonSettings:
     start_steps: int = 8
     """Newton steps in that span, at most."""
 
+    intercept_steps: int = 50
+    """Newton steps on intercepts that are not penalised, at each look, at most."""
+
+    balance: float = 1e-15
+    """Share of the masses of classes by which dual points may miss their balance: rounding."""
+
     decrease: float = 1e-4
     """Share of the slope by which P must fall for a step to be taken (Armijo)."""
 
@@ -109,6 +119,7 @@ class Found(NamedTuple):
     image: FloatArray
     value: float  # P
     dual: float  # D of the dual points that attain the envelopes
+    off: float  # what rounding may take of D where dual points have to balance
     linear: float  # sum_i s_i (<Delta_i, beta_i> - mu/2 penalty)
     own: FloatArray  # W(A)
     shares: list[FloatArray]  # of each block: what the second derivatives are made of
@@ -117,6 +128,19 @@ class Found(NamedTuple):
     @property
     def gap(self) -> float:
         return max(self.value - self.dual, 0.0)
+
+
+class _Shifted(NamedTuple):
+    """Losses, ``sum_i s_i alpha_i``, its share of the masses, and second derivatives."""
+
+    losses: float
+    residual: FloatArray
+    bend: FloatArray
+    missing: float
+
+
+def _square(image: FloatArray) -> float:
+    return float(np.vdot(image, image))
 
 
 class Products:
@@ -131,6 +155,12 @@ class Products:
         single = self.examples.quick.dtype == np.float32
         self.exact = not (single and 1.0 / _SINGLE < size < _SINGLE)
         self.trace = size  # of T
+        self.mean: FloatArray | None = None  # of the features, where intercepts are free
+        if problem.free:
+            self.balance = problem.balance()
+            self.mean = self.balance.mean.copy()
+            self.mean[problem.constant_column] = 0.0
+            self.trace -= problem.scales.sum() * float(self.mean @ self.mean)
 
     @property
     def kind(self) -> type:
@@ -153,15 +183,35 @@ class Products:
         coefficients = coefficients.astype(rows.dtype, copy=False)
         return np.asarray(rows.T @ coefficients if self.sparse else coefficients.T @ rows)
 
+    def uncentred(self, image: FloatArray) -> FloatArray:
+        """Weights of the features as they are, of weights of features without their mean."""
+        if self.mean is None:
+            return image
+        image, mean = image.copy(), self.mean.astype(image.dtype, copy=False)
+        self.problem.free_part(image)[:] -= mean @ image if self.sparse else image @ mean
+        return image
+
+    def centred(self, slope: FloatArray) -> FloatArray:
+        """The derivative by weights of features without their mean."""
+        if self.mean is None:
+            return slope
+        mean = self.mean.astype(slope.dtype, copy=False)
+        free = self.problem.free_part(slope)
+        return slope - (np.outer(mean, free) if self.sparse else np.outer(free, mean))
+
     def through(
         self, image: FloatArray, change: Callable[[int, FloatArray], FloatArray]
     ) -> FloatArray:
-        """``sum_i x_i change(W'x_i)'``; ``change`` is given the number of a block."""
+        """``sum_i x_i change(W'x_i)'``; ``change`` is given the number of a block.
+
+        Where intercepts are free, x_i are without their mean: the intercepts make up for it.
+        """
         total: Any = 0.0
+        image = self.uncentred(image)
         for k, block in enumerate(self.blocks):
             rows = self.rows(block)
             total = total + self.image(rows, change(k, self.scores(rows, image)))
-        return np.asarray(total)
+        return self.centred(np.asarray(total))
 
 
 class Metric:
@@ -325,30 +375,46 @@ class NewtonDescent:
         look, best = self.look(), self._best
         assert best is not None
         problem, sparse = self.problem, self.problem.examples.sparse
-        square, most = float(np.vdot(point, point)), peaks(point, sparse)
+        most = peaks(point, sparse)
+        square = _square(problem.penalised(point))
         value, off = problem.value(look.value - 0.5 * square, point, square, most, best.dual)
-        rounding = Rounding(off, problem.reach.of_bound(peaks(best.own, sparse), best.linear))
+        below = best.off + problem.reach.of_bound(peaks(best.own, sparse), best.linear)
+        rounding = Rounding(off, below)
         return certified(value, best.dual, rounding, look.extra)
 
     def at(self, image: FloatArray) -> Found:
         """P, the envelopes and the dual points that attain them, at the weights of an image."""
         problem, products = self.problem, self.products
+        known: list[FloatArray] = []
+        residual = np.zeros(problem.n_classes)
+        if problem.free:
+            known, image = self._with_intercepts(image)
         own = problem.examples.empty_image(problem.n_classes)
         envelopes = linear = 0.0
         shares = []
-        for block in products.blocks:
+        for k, block in enumerate(products.blocks):
             rows, labels = products.rows(block, exact=self._exact), problem.labels[block]
             scales, loss = problem.scales[block], problem.loss.rows(block)
-            scores = products.scores(rows, image).astype(np.float64, copy=False)
+            scores = known[k] if known else products.scores(rows, image)
+            scores = scores.astype(np.float64, copy=False)
             values, alpha = loss.smoothed(scores, labels, problem.smoothing)
             envelopes += float(scales @ values)
             linear += float(scales @ loss.gains(alpha, labels))
             linear -= 0.5 * problem.smoothing * float(scales @ loss.penalty(alpha, labels))
-            own += products.image(rows, scales[:, None] * alpha)
+            scaled = scales[:, None] * alpha
+            own += products.image(rows, scaled)
+            if problem.free:
+                residual += column_sums(scaled)
             shares.append(loss.shares(alpha, labels).astype(products.kind))
-        value = envelopes + 0.5 * float(np.vdot(image, image))
-        dual = linear - 0.5 * float(np.vdot(own, own))
-        return Found(image, value, dual, linear, own, shares, self._exact)
+        value = envelopes + 0.5 * _square(problem.penalised(image))
+        dual, off = linear - 0.5 * _square(own), 0.0
+        if problem.free:
+            columns = own if products.sparse else own.T
+            square = _square(self.products.balance.balanced(columns, residual))
+            dual = self.products.balance.bound(linear, square, residual)
+            missed = self.products.balance.rounding(residual, len(products.blocks))
+            off = dual - self.products.balance.bound(linear, square, residual, missed)
+        return Found(image, value, dual, off, linear, own, shares, self._exact)
 
     def curved(self, here: Found, image: FloatArray) -> FloatArray:
         """The Hessian times an image."""
@@ -362,14 +428,15 @@ class NewtonDescent:
             return bends
 
         self._count += 1
-        return image + products.through(image, bent)
+        return problem.penalised(image) + products.through(image, bent)
 
     def _direction(self, here: Found) -> tuple[FloatArray, float]:
         """Solve ``H V = -G`` by conjugate gradients, as far as it is worth; V and its slope."""
-        settings, gradient = self.settings, (here.image - here.own)
+        settings, products = self.settings, self.products
+        gradient = products.centred(self.problem.penalised(here.image) - here.own)
         metric = self._metric_at(here)
         unit = float(np.linalg.norm(gradient)) or 1.0  # float32 has no room for all scales
-        residual: Any = (gradient / -unit).astype(self.products.kind)
+        residual: Any = (gradient / -unit).astype(products.kind)
         left = square = float(np.vdot(residual, residual))
         wanted = 2.0 * settings.target_share * self.target(here.value) / unit / unit
         enough = max(settings.forcing**2 * square, wanted)
@@ -392,7 +459,51 @@ class NewtonDescent:
             way = scaled + residual.dtype.type(size / before) * way
         self._exact |= left <= wanted
         out = unit * solution.astype(np.float64)
-        return out, float(np.vdot(gradient, out))
+        return products.uncentred(out), float(np.vdot(gradient, out))
+
+    def _with_intercepts(self, image: FloatArray) -> tuple[list[FloatArray], FloatArray]:
+        """The scores of all blocks, and the weights, with the intercepts where P is least."""
+        settings, problem, products = self.settings, self.problem, self.products
+        scores = [
+            np.asarray(products.scores(products.rows(block, exact=self._exact), image), np.float64)
+            for block in products.blocks
+        ]
+        shift = np.zeros(problem.n_classes)
+        here = self._at_shift(scores, shift)
+        for _ in range(settings.intercept_steps):
+            if here.missing <= settings.balance or self.expired():
+                break
+            way = np.linalg.lstsq(here.bend, here.residual, rcond=None)[0]
+            promise, step = float(here.residual @ way), 1.0
+            told = promise > settings.noise * EPSILON * here.losses  # whether losses tell
+            for _ in range(settings.shortenings if told else 1):
+                trial = self._at_shift(scores, shift + step * way)
+                fallen = here.losses - trial.losses >= settings.decrease * step * promise
+                if trial.missing <= 0.5 * here.missing or (told and fallen):
+                    break
+                step *= 0.5
+            else:
+                break
+            shift, here = shift + step * way, trial
+        image = image.copy()
+        problem.free_part(image)[:] += shift / problem.constant
+        return [rows + shift for rows in scores], image
+
+    def _at_shift(self, scores: list[FloatArray], shift: FloatArray) -> _Shifted:
+        """Losses, and what they say of intercepts, at scores with a shift."""
+        problem, losses = self.problem, 0.0
+        residual = np.zeros(shift.size)
+        bend = np.zeros((shift.size, shift.size))
+        for block, rows in zip(self.products.blocks, scores, strict=True):
+            labels, scales = problem.labels[block], problem.scales[block]
+            loss = problem.loss.rows(block)
+            values, alpha = loss.smoothed(rows + shift, labels, problem.smoothing)
+            losses += float(scales @ values)
+            residual += column_sums(scales[:, None] * alpha)
+            bend += loss.bend_sum(loss.shares(alpha, labels), scales, problem.smoothing)
+        return _Shifted(
+            losses, residual, bend, float((np.abs(residual) / self.products.balance.masses).max())
+        )
 
     def _metric_at(self, here: Found) -> Callable[[FloatArray], FloatArray]:
         problem, blocks = self.problem, self.products.blocks
@@ -444,7 +555,8 @@ class _Span:
         self, problem: MulticlassProblem, products: Products, images: Sequence[FloatArray]
     ) -> None:
         self.problem, self.blocks = problem, products.blocks
-        self.gram = np.array([[np.vdot(a, b) for b in images] for a in images])
+        own = [problem.penalised(image) for image in images]
+        self.gram = np.array([[np.vdot(a, b) for b in own] for a in own])
         self.scores = [
             [products.scores(rows, image) for image in images]
             for rows in map(products.rows, products.blocks)
