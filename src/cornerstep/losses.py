@@ -14,6 +14,7 @@ from cornerstep.multiclass.losses import (
     make_loss,
 )
 from cornerstep.multiclass.simplex_loss import SimplexLoss
+from cornerstep.multiclass.squared import SquaredHinge
 
 __all__ = [
     "LOSSES",
@@ -22,6 +23,7 @@ __all__ = [
     "MaxHinge",
     "SimplexLoss",
     "Softmax",
+    "SquaredHinge",
     "TopK",
     "TopKEntropy",
     "Usunier",

@@ -14,6 +14,7 @@ from cornerstep.losses import (
     Loss,
     MaxHinge,
     Softmax,
+    SquaredHinge,
     TopK,
     TopKEntropy,
     Usunier,
@@ -433,8 +434,8 @@ def test_losses_by_name(rng):
     options |= {name: {"rho": [2, 1]} for name in ("weighted-top-k", "weighted-usunier")}
     made: list[Any] = [make_loss(name, k=3, **options.get(name, {})) for name in LOSSES]
     classes = [MaxHinge, CostSensitive, TopK, Usunier, WeightedTopK, WeightedUsunier]
-    assert [type(loss) for loss in made] == [*classes, Softmax, TopKEntropy]
-    assert [loss.rho.size for loss in made] == [1, 1, 3, 3, 2, 2, 1, 3]
+    assert [type(loss) for loss in made] == [*classes, Softmax, TopKEntropy, SquaredHinge]
+    assert [loss.rho.size for loss in made[:-1]] == [1, 1, 3, 3, 2, 2, 1, 3]
     assert make_loss(made[2]) is made[2]
     five: Any = make_loss("top-k")
     assert five.rho.size == 5

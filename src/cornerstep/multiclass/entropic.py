@@ -48,6 +48,7 @@ class TopKEntropy(SimplexLoss):
     """
 
     entropic = True
+    own_smoothing = 1.0
     whole = True  # as top-k, whose dual points it has
 
     def __init__(self, k: int = 5, margin: float = 0.0) -> None:

@@ -41,8 +41,8 @@ from cornerstep.multiclass.parameters import (
     given_loss,
     has_curvature,
     has_free_intercept,
-    is_entropic,
     is_own,
+    own_smoothing,
     smoothing_of,
 )
 from cornerstep.multiclass.prediction import MulticlassScores, joint_features
@@ -69,7 +69,8 @@ class MulticlassSVC(
     loss : str or SimplexLoss, default='max-hinge'
         'max-hinge' (Crammer-Singer), 'cost-sensitive', 'top-k', 'usunier', 'weighted-top-k',
         'weighted-usunier', 'softmax' (multinomial logistic regression, with ``predict_proba``),
-        'top-k-entropy' (its form for k guesses), an object of :mod:`cornerstep.losses`, or one of
+        'top-k-entropy' (its form for k guesses), 'squared-hinge' (one class against the rest, as
+        :class:`sklearn.svm.LinearSVC`), an object of :mod:`cornerstep.losses`, or one of
         your own, given by its oracle: see :class:`cornerstep.losses.SimplexLoss`.
     k : int, default=5
         For 'top-k', 'usunier' and 'top-k-entropy'; less than the number of classes.
@@ -83,7 +84,8 @@ class MulticlassSVC(
         mu > 0 replaces Phi by its Moreau envelope Phi_mu.  'auto' is 0.5 for 'max-hinge' with three
         classes or more, whose optimum without is W = 0 where no class is ever as likely as all
         others together; else 0.  0 gives the published losses.  With 'softmax' and 'top-k-entropy'
-        mu is a temperature, 'auto' is 1, and smoothing is by entropy.
+        mu is a temperature, 'auto' is 1, and smoothing is by entropy.  A squared hinge is divided
+        by ``2 mu``, 'auto' being 0.5.
     kernel : str or callable, default='linear'
         'linear', 'rbf', 'poly', 'sigmoid', 'precomputed' or a function: one joint machine for all
         classes.  Those that need not be positive semidefinite are checked on the training examples.
@@ -97,8 +99,8 @@ class MulticlassSVC(
         whatever ``fit_intercept``: the map may have a constant feature for each class.
     solver : str, default='auto'
         'block' (what 'auto' means, but for tensors on a GPU and their like), 'newton' (what it
-        means for 'softmax' on arrays and CSR in memory, and for nothing else), 'envelope' (what it
-        means for tensors) and 'fw-corrective', which need few passes over all examples, or the
+        means for 'softmax' on arrays and CSR in memory, and for 'squared-hinge'), 'envelope' (what
+        it means for tensors) and 'fw-corrective', which need few passes over all examples, or the
         plain methods 'fw', 'fw-open-loop' and 'projected-gradient'.  'envelope' needs a linear
         kernel.  All but 'block' and 'newton' take a loss of your own or a feature map, for which
         'auto' is 'envelope', or 'fw-corrective' if the loss has no projection or there is a kernel.
@@ -464,7 +466,8 @@ class MulticlassSVC(
         if self.kernel == "linear":
             if self.fit_intercept:
                 rows = with_constant(rows, constant_of(self))
-            swept = not (is_own(self.loss) or is_entropic(self.loss)) or has_curvature(self.loss)
+            smooth = is_own(self.loss) or own_smoothing(self.loss) > 0
+            swept = not smooth or has_curvature(self.loss)
             return Examples(rows, sweeps=swept and self.solver in ("auto", "block", "newton"))
         gamma = 1.0
         if self.kernel == "precomputed":

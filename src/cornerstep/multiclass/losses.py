@@ -253,7 +253,7 @@ class WeightedUsunier(Loss):
 
 LOSSES = (
     "max-hinge", "cost-sensitive", "top-k", "usunier", "weighted-top-k", "weighted-usunier",
-    "softmax", "top-k-entropy",
+    "softmax", "top-k-entropy", "squared-hinge",
 )  # fmt: skip
 
 
@@ -284,6 +284,7 @@ def make_loss(
     if name == "cost-sensitive" and costs is None:
         raise ValueError("loss='cost-sensitive' needs costs, a matrix with a row per class")
     from cornerstep.multiclass.entropic import Softmax, TopKEntropy
+    from cornerstep.multiclass.squared import SquaredHinge
 
     makers: dict[str, Callable[[], SimplexLoss]] = {
         "max-hinge": MaxHinge,
@@ -294,6 +295,7 @@ def make_loss(
         "weighted-usunier": lambda: WeightedUsunier(rho),  # type: ignore[arg-type]
         "softmax": Softmax,
         "top-k-entropy": lambda: TopKEntropy(k),
+        "squared-hinge": SquaredHinge,
     }
     if name not in makers:
         raise ValueError(f"loss must be one of {', '.join(LOSSES)} or a SimplexLoss, got {name!r}")

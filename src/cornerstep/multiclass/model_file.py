@@ -23,6 +23,7 @@ from cornerstep.learning.specs import (
 )
 from cornerstep.multiclass import losses
 from cornerstep.multiclass.entropic import Softmax, TopKEntropy
+from cornerstep.multiclass.squared import SquaredHinge
 
 _LOSSES = {
     kind.__name__: kind
@@ -73,6 +74,10 @@ _KINDS = (
     Kind(
         "entropic loss", lambda value: type(value) in (Softmax, TopKEntropy),
         _write_entropic, _read_entropic,
+    ),
+    Kind(
+        "squared hinge", lambda value: type(value) is SquaredHinge,
+        lambda loss, encode, name: [], lambda content, decode: SquaredHinge(),
     ),
 )  # fmt: skip
 

@@ -85,6 +85,8 @@ class MarginLoss(torch.nn.Module):
         super().__init__()
         rho, costs = (None if given is None else np.asarray(given) for given in (rho, costs))
         self.loss = make_loss(loss, k=k, rho=rho, costs=costs)
+        if not self.loss.of_differences:
+            raise ValueError(f"loss must be one of differences of scores, got {self.loss!r}")
         self.smoothing, self.ignore_index, self.reduction = smoothing, ignore_index, reduction
         least = "positive" if self.loss.entropic else ">= 0"
         if not (isinstance(smoothing, Real) and 0 <= float(smoothing) < np.inf) or (

@@ -64,9 +64,12 @@ def check_parameters(model: Any) -> None:
     if model.solver not in SOLVERS:
         raise ValueError(f"solver must be one of {', '.join(SOLVERS)}, got {model.solver!r}")
     _check_own(model)
-    if is_entropic(model.loss):
+    if own_smoothing(model.loss):
         newton = ("newton",) if has_curvature(model.loss) else ()
-        needs = {"solver": ("auto", *newton, "envelope"), "kernel": ("linear",)}
+        envelope = ("envelope",) if is_entropic(model.loss) else ()
+        needs = {"solver": ("auto", *newton, *envelope), "kernel": ("linear",)}
+        if not envelope:
+            needs["feature_map"] = (None,)
         for name, may_be in needs.items():
             if getattr(model, name) not in may_be:
                 raise ValueError(
@@ -76,7 +79,9 @@ def check_parameters(model: Any) -> None:
         if mu == 0:
             raise ValueError(f"smoothing must be 'auto' or positive with loss={model.loss!r}")
     if model.solver == "newton" and not has_curvature(model.loss):
-        raise ValueError(f"solver='newton' needs loss='softmax', got {model.loss!r}")
+        raise ValueError(
+            f"solver='newton' needs loss='softmax' or 'squared-hinge', got {model.loss!r}"
+        )
     if model.solver == "envelope" and model.kernel != "linear":
         raise ValueError(f"solver='envelope' needs kernel='linear', got {model.kernel!r}")
     if has_free_intercept(model):
@@ -148,7 +153,7 @@ def _check_own(model: Any) -> None:
 
 def is_own(loss: Any) -> bool:
     """Whether a loss is the user's own."""
-    known = isinstance(loss, Loss) or is_entropic(loss)
+    known = isinstance(loss, Loss) or own_smoothing(loss) > 0
     return isinstance(loss, SimplexLoss) and not known
 
 
@@ -159,13 +164,24 @@ def is_entropic(loss: Any) -> bool:
 
 def has_curvature(loss: Any) -> bool:
     """Whether a loss, or the name of one, has a second derivative when it is smoothed."""
-    return loss == "softmax" if isinstance(loss, str) else getattr(loss, "has_curvature", False)
+    if isinstance(loss, str):
+        return loss in ("softmax", "squared-hinge")
+    return bool(getattr(loss, "has_curvature", False))
+
+
+def own_smoothing(loss: Any) -> float:
+    """The mu of a loss, or of the name of one, that is never without; else 0."""
+    if isinstance(loss, str):
+        return {"softmax": 1.0, "top-k-entropy": 1.0, "squared-hinge": 0.5}.get(loss, 0.0)
+    return float(getattr(loss, "own_smoothing", 0.0))
 
 
 def require_plain(model: Any, what: str) -> None:
     """Complain about what needs all rows in the memory of this process."""
-    if model.probability and not has_curvature(model.loss):
+    if model.probability and not is_softmax(model.loss):
         raise ValueError(f"probability must be False for {what}")
+    if own_smoothing(model.loss) and not is_entropic(model.loss):
+        raise ValueError(f"loss must be another one for {what}, got {model.loss!r}")
     if has_free_intercept(model):
         raise ValueError(f"intercept_scaling must be finite for {what}, got {np.inf}")
     if model.kernel != "linear":
@@ -182,14 +198,14 @@ def is_auto(parameter: Any) -> bool:
 
 
 def smoothing_of(model: Any, n_classes: int) -> float:
-    """mu; 'auto' is 1 with entropy, and smooths max hinge where it might leave W at 0.
+    """mu; 'auto' smooths max hinge where it might leave W at 0.
 
     That is with more than two classes.
     """
     if not is_auto(model.smoothing):
         return float(model.smoothing)
-    if is_entropic(model.loss):
-        return 1.0
+    if own := own_smoothing(model.loss):
+        return own
     hinge = isinstance(model.loss, MaxHinge) or model.loss == "max-hinge"
     return SMOOTHING if hinge and n_classes > 2 else 0.0
 

@@ -174,6 +174,10 @@ class MulticlassProblem:
         total, longest = self.loss.mass(self.n_classes), self.examples.longest
         return Reach(features, costs, total, longest, self.summed)
 
+    def widen(self, mass: float) -> None:
+        """Let rounding be measured for dual points of that mass: of losses without a bound."""
+        self.reach = self.reach._replace(total=max(self.reach.total, mass))
+
     @property
     def summed(self) -> int:
         """Roundings of a sum over the examples, a block after the other."""
@@ -263,7 +267,9 @@ class MulticlassProblem:
         stretch = self.reach.stretch(most, self.scales) if self.examples.kernel else 1.0
         off = self.reach.of_value(most, square, stretch)
         entries = self.examples.n * self.examples.size * self.n_classes
-        if self.examples.kernel or off <= _COUNTS * abs(value - bound) or entries > _DOUBLED:
+        if off <= _COUNTS * abs(value - bound) or entries > _DOUBLED:
+            return value, off
+        if self.examples.kernel or not self.loss.of_differences:
             return value, off
         losses, sizes = self._doubled_losses(image)
         doubled = self.reach.of_doubled(most, square, sizes, self.constant)

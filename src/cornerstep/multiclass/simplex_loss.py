@@ -42,6 +42,9 @@ class SimplexLoss:
     margin: float = 1.0  # what other classes' scores get where there are no costs
     entropic: bool = False  # whether smoothing is by entropy: no solver of vertices takes it
     has_curvature: bool = False  # whether smoothed it has a second derivative, for 'newton'
+    own_smoothing: float = 0.0  # mu where 'auto' asks, of a loss that is never without
+    of_differences: bool = True  # whether scores count by their differences only
+    bounded: bool = True  # whether dual points are
 
     def __init__(self, costs: npt.ArrayLike | None = None, *, per_example: bool = False) -> None:
         self.costs = None if costs is None else _checked_costs(costs)

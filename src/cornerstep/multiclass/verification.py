@@ -30,8 +30,8 @@ from cornerstep.multiclass.parameters import (
     constant_of,
     given_loss,
     has_free_intercept,
-    is_entropic,
     is_own,
+    own_smoothing,
     smoothing_of,
 )
 from cornerstep.multiclass.prediction import joint_features
@@ -76,11 +76,15 @@ def recompute(
     if clf.smoothing_ != mu:
         problems.append(f"smoothing_ is {clf.smoothing_!r}, but smoothing makes it {mu!r}")
     losses, terms, linear, outside = 0.0, 0.0, 0.0, 0
-    state = _Sizes()
+    state, mass = _Sizes(), loss.mass(clf.classes_.size)
     for rows, scores, own in parts(clf, X, scales, dual, state):
         there, s = loss.rows(rows), scales[rows]
         each = there.envelope(scores, labels[rows], mu) if mu else there.value(scores, labels[rows])
         losses += float(s @ each)
+        if not loss.bounded:
+            points = [there.dual_point(scores, labels[rows], mu)]
+            points += [] if own is None else [own / s[:, None]]
+            mass = max(mass, *(float(there.sizes(point).max(initial=0.0)) for point in points))
         if own is not None:
             alpha = own / s[:, None]
             conjugate = there.conjugate(-alpha, labels[rows], FEASIBLE)
@@ -90,12 +94,11 @@ def recompute(
             terms += 0.5 * mu * float(s @ there.penalty(alpha, labels[rows]))
     value = 0.5 * state.primal + losses
     costs = float(scales[used] @ loss.rows(used).largest_deltas(labels[used]))
-    reach = Reach(
-        state.features, costs, loss.mass(clf.classes_.shape[0]), state.longest, state.summed
-    )
+    reach = Reach(state.features, costs, mass, state.longest, state.summed)
     stretch = 1.0 if hasattr(clf, "coef_") else reach.stretch(state.peaks, scales[used])
     off = reach.of_value(state.peaks, state.primal, stretch)
-    if off > _COUNTS * clf.gap_ and hasattr(clf, "coef_") and not joint:
+    linear_model = hasattr(clf, "coef_") and not joint
+    if off > _COUNTS * clf.gap_ and linear_model and loss.of_differences:
         losses = _doubled_losses(clf, X, labels, scales, loss, mu)
         value = 0.5 * state.primal + losses  # the claim may still be off by as much as before
     excess = np.array([min(3 * off, losses)])  # losses are no less than 0
@@ -332,7 +335,7 @@ def _bound_anew(clf: Any, X: Any, labels: IntArray, weights: FloatArray) -> tupl
 
     The run has limits of its own, whatever those of the model were.
     """
-    own = is_own(clf.loss) or is_entropic(clf.loss) or clf.feature_map is not None
+    own = is_own(clf.loss) or own_smoothing(clf.loss) > 0 or clf.feature_map is not None
     again = clone(clf).set_params(
         solver="auto" if own else "block", warm_start=False, verbose=0, class_weight=None,
         checkpoint=None, tol=max(0.1 * clf.relative_gap_, 1e-12), max_iter=_ROUNDS, time_limit=None,

@@ -124,6 +124,7 @@ class Found(NamedTuple):
     own: FloatArray  # W(A)
     shares: list[FloatArray]  # of each block: what the second derivatives are made of
     exact: bool
+    mass: float  # of the dual points, where the loss has no bound of it
 
     @property
     def gap(self) -> float:
@@ -375,6 +376,8 @@ class NewtonDescent:
         look, best = self.look(), self._best
         assert best is not None
         problem, sparse = self.problem, self.problem.examples.sparse
+        if not problem.loss.bounded:
+            problem.widen(max(self._here.mass, best.mass))
         most = peaks(point, sparse)
         square = _square(problem.penalised(point))
         value, off = problem.value(look.value - 0.5 * square, point, square, most, best.dual)
@@ -390,7 +393,7 @@ class NewtonDescent:
         if problem.free:
             known, image = self._with_intercepts(image)
         own = problem.examples.empty_image(problem.n_classes)
-        envelopes = linear = 0.0
+        envelopes = linear = mass = 0.0
         shares = []
         for k, block in enumerate(products.blocks):
             rows, labels = products.rows(block, exact=self._exact), problem.labels[block]
@@ -405,6 +408,8 @@ class NewtonDescent:
             own += products.image(rows, scaled)
             if problem.free:
                 residual += column_sums(scaled)
+            if not loss.bounded:
+                mass = max(mass, float(loss.sizes(alpha).max(initial=0.0)))
             shares.append(loss.shares(alpha, labels).astype(products.kind))
         value = envelopes + 0.5 * _square(problem.penalised(image))
         dual, off = linear - 0.5 * _square(own), 0.0
@@ -414,7 +419,7 @@ class NewtonDescent:
             dual = self.products.balance.bound(linear, square, residual)
             missed = self.products.balance.rounding(residual, len(products.blocks))
             off = dual - self.products.balance.bound(linear, square, residual, missed)
-        return Found(image, value, dual, off, linear, own, shares, self._exact)
+        return Found(image, value, dual, off, linear, own, shares, self._exact, mass)
 
     def curved(self, here: Found, image: FloatArray) -> FloatArray:
         """The Hessian times an image."""
@@ -540,10 +545,12 @@ class NewtonDescent:
         return self._centred(sum(w * image for w, image in zip(weights, images, strict=True)))
 
     def _centred(self, image: Any) -> FloatArray:
-        """The weights without what all classes share, which losses do not see: no more than P.
+        """The weights without what all classes share, if losses do not see it: no more than P.
 
         Of two classes the model keeps the difference only.
         """
+        if not self.problem.loss.of_differences and self.problem.n_classes > 2:
+            return image
         out: FloatArray = image - image.mean(axis=1 if self.products.sparse else 0, keepdims=True)
         return out
 
