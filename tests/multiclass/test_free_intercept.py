@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -40,7 +41,7 @@ def test_the_objective_is_that_of_logistic_regression(C: float, load_data: Any, 
         theirs = LogisticRegression(C=C, tol=1e-9, max_iter=5000, solver=solver).fit(X, y)
     there = objective(theirs.coef_, theirs.intercept_, X, y, C)
     assert ours.objective_ == pytest.approx(
-        objective(ours.coef_, ours.intercept_, X, y, C), rel=1e-10
+        objective(ours.coef_, ours.intercept_, X, y, C), rel=1e-9
     )
     assert ours.objective_ == pytest.approx(there, rel=1e-8)
     assert ours.bound_ <= there
@@ -48,6 +49,49 @@ def test_the_objective_is_that_of_logistic_regression(C: float, load_data: Any, 
     assert ours.status_ in (Status.SOLVED, Status.PRECISION_LIMIT)
     assert ours.n_iter_ <= 40
     assert certify(ours, kind(X), y).holds
+
+
+@pytest.mark.parametrize("loss", ["max-hinge", "cost-sensitive"])
+@pytest.mark.parametrize("mu", [0.1, 0.5, 3.0])
+def test_hinges_against_a_conic_solver(loss: str, mu: float) -> None:
+    """The dual: a quadratic program over shares of the classes whose sums are given."""
+    X, y = load_iris(return_X_y=True)
+    X, y, C = X[::3], y[::3], 2.0
+    weights = np.random.default_rng(0).uniform(0.2, 2.0, y.size)
+    costs = np.array([[0.0, 1.0, 2.0], [0.5, 0.0, 1.0], [3.0, 1.0, 0.0]])
+    delta = costs[y] if loss == "cost-sensitive" else 1.0 - np.eye(3)[y]
+    given: dict[str, Any] = {"costs": costs} if loss == "cost-sensitive" else {}
+    model = MulticlassSVC(loss, **given, C=C, smoothing=mu, intercept_scaling=np.inf, tol=1e-7).fit(
+        X, y, weights
+    )
+    share = cp.Variable(delta.shape, nonneg=True)
+    alpha = np.eye(3)[y] - share
+    scales = C * weights
+    scaled = cp.multiply(scales[:, None], alpha)
+    gain = cp.sum(cp.multiply(scales[:, None] * delta, share))
+    penalty = 0.5 * mu * cp.sum(cp.multiply(scales, cp.sum(cp.square(alpha), axis=1)))
+    dual = gain - penalty - 0.5 * cp.sum_squares(X.T @ scaled)
+    constraints = [cp.sum(share, axis=1) == 1, cp.sum(scaled, axis=0) == 0]
+    best = cp.Problem(cp.Maximize(dual), constraints).solve(cp.CLARABEL)
+    assert model.status_ is Status.SOLVED
+    assert model.objective_ == pytest.approx(best, rel=1e-6)
+    assert model.bound_ <= best * (1 + 1e-7)
+    assert certify(model, X, y, sample_weight=weights).holds
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("load_data", [load_iris, load_wine, load_digits])
+def test_newton_steps_on_hinges_find_what_blocks_find(kind: Any, load_data: Any) -> None:
+    X, y = load_data(return_X_y=True)
+    X = X / np.abs(X).max(axis=0).clip(1)
+    newton = MulticlassSVC(solver="newton", tol=1e-5).fit(kind(X), y)
+    blocks = MulticlassSVC(solver="block", tol=1e-5, random_state=0).fit(X, y)
+    free = MulticlassSVC(intercept_scaling=np.inf, tol=1e-5).fit(kind(X), y)
+    assert newton.status_ is free.status_ is Status.SOLVED
+    assert max(newton.bound_, blocks.bound_) <= min(newton.objective_, blocks.objective_)
+    assert free.bound_ <= newton.objective_
+    for model in (newton, free):
+        assert certify(model, kind(X), y).holds
 
 
 def test_two_classes() -> None:
@@ -105,7 +149,8 @@ def test_a_bound_is_below_the_optimum_however_far_from_balance(size: float) -> N
     scales, loss = np.full(y.size, C), Softmax()
     sums = C * np.stack([X[y == c].sum(axis=0) for c in range(3)], axis=1)
     features = C * np.abs(X).sum(axis=0)
-    balance = Balance.of(sums, C * np.bincount(y), features, y.size)
+    masses: Any = C * np.bincount(y)
+    balance = Balance.of(sums, masses, features, y.size)
     rng = np.random.default_rng(0)
     bounds = []
     for _ in range(20):
@@ -170,8 +215,11 @@ def test_a_fit_that_was_cut_short_is_certified() -> None:
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"loss": "max-hinge"}, "intercept_scaling must be finite unless loss='softmax', got inf"),
-        ({"loss": "top-k-entropy"}, "intercept_scaling must be finite unless loss='softmax'"),
+        ({"loss": "top-k"}, "intercept_scaling must be finite unless loss is 'softmax'"),
+        ({"loss": "top-k-entropy"}, "intercept_scaling must be finite unless loss is 'softmax'"),
+        ({"loss": "max-hinge", "kernel": "rbf"}, "kernel must be 'linear' with intercept_scaling"),
+        ({"loss": "max-hinge", "smoothing": 0}, "smoothing must be positive with solver='newton'"),
+        ({"loss": "max-hinge", "probability": True}, "probability must be False with intercept_sc"),
         ({"solver": "envelope"}, "solver must be 'auto' or 'newton' with intercept_scaling=inf"),
         ({"feature_map": lambda X: X}, "feature_map must be None with intercept_scaling=inf"),
         ({"intercept_scaling": np.nan}, "intercept_scaling must be a positive number, got nan"),
@@ -196,3 +244,15 @@ def test_refusals_of_data(tmp_path: Any) -> None:
     model = MulticlassSVC(**FREE | {"fit_intercept": False}).fit(X, y)
     assert not model.intercept_.any()
     assert certify(model, X, y).holds
+
+
+def test_two_classes_need_a_smooth_hinge() -> None:
+    X, y = load_iris(return_X_y=True)
+    X, y = X[50:], y[50:]
+    with pytest.raises(ValueError, match=r"smoothing must be positive .* and 2 classes"):
+        MulticlassSVC(intercept_scaling=np.inf).fit(X, y)
+    model = MulticlassSVC(intercept_scaling=np.inf, smoothing=0.5, tol=1e-6).fit(X, y)
+    assert model.status_ is Status.SOLVED
+    assert certify(model, X, y).holds
+    shifted = MulticlassSVC(intercept_scaling=np.inf, smoothing=0.5, tol=1e-6).fit(X + 100.0, y)
+    assert shifted.objective_ == pytest.approx(model.objective_, rel=1e-5)

@@ -99,11 +99,13 @@ class MulticlassSVC(
         whatever ``fit_intercept``: the map may have a constant feature for each class.
     solver : str, default='auto'
         'block' (what 'auto' means, but for tensors on a GPU and their like), 'newton' (what it
-        means for 'softmax' on arrays and CSR in memory, and for 'squared-hinge'), 'envelope' (what
-        it means for tensors) and 'fw-corrective', which need few passes over all examples, or the
-        plain methods 'fw', 'fw-open-loop' and 'projected-gradient'.  'envelope' needs a linear
-        kernel.  All but 'block' and 'newton' take a loss of your own or a feature map, for which
-        'auto' is 'envelope', or 'fw-corrective' if the loss has no projection or there is a kernel.
+        means for 'softmax' on arrays and CSR in memory, for 'squared-hinge', and for intercepts
+        that are not penalised; it takes 'max-hinge' and 'cost-sensitive' with smoothing, too),
+        'envelope' (what it means for tensors) and 'fw-corrective', which need few passes over all
+        examples, or the plain methods 'fw', 'fw-open-loop' and 'projected-gradient'.  'envelope'
+        needs a linear kernel.  All but 'block' and 'newton' take a loss of your own or a feature
+        map, for which 'auto' is 'envelope', or 'fw-corrective' if the loss has no projection or
+        there is a kernel.
     last_iterate : bool, default=False
         Return the last iterate of a plain method, as it is published; else the one of them with
         the smallest objective.
@@ -119,7 +121,8 @@ class MulticlassSVC(
         ``intercept_scaling²`` is added to it.
     intercept_scaling : float, default=1
         ``float('inf')``: the intercept is not penalised at all, as in scikit-learn's
-        ``LogisticRegression``.  For 'softmax', solver 'auto' or 'newton', and data in memory.
+        ``LogisticRegression``.  For 'softmax', or 'max-hinge' and 'cost-sensitive' with smoothing,
+        by the solver 'newton', which is then what 'auto' means; data in memory.
     probability : bool, default=False
         Also for losses that have none of their own: ``predict_proba`` gives ``softmax(s / T)``,
         T fitted to scores of examples that five more machines have not seen.  They are calibrated,
@@ -447,13 +450,19 @@ class MulticlassSVC(
                 "sample_weight times class_weight must be positive for some example of each class "
                 "with intercept_scaling=inf"
             )
+        mu = smoothing_of(self, classes.size)
+        if not mu and (has_free_intercept(self) or self.solver == "newton"):
+            raise ValueError(
+                "smoothing must be positive with solver='newton' or intercept_scaling=inf, got "
+                f"{self.smoothing!r} and {classes.size} classes"
+            )
         problem = MulticlassProblem(
             self._examples(X, used, classes.size),
             labels[used],
             classes.size,
             given_loss(self, classes.size, labels.size).rows(used),
             self.C * weights[used],
-            smoothing_of(self, classes.size),
+            mu,
             constant_of(self),
             has_free_intercept(self),
         )

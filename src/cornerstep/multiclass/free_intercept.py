@@ -9,11 +9,12 @@ of s_i over the examples of class j, and S their sum, let ``k = max_j |r_j| / t_
 balance, and v is a vector of probabilities, as ``|r_j| / (2 k) <= t_j / 2``: they are dual points
 of losses whose B is all ``beta >= 0`` with ``1'beta <= 1``.  As ``c / (2 k) = 1 - c``, they have
 the weights ``(1 - c) (W(A) - m r') + c M``, m being the mean of the x_i by s_i and M the spread of
-the classes, ``sum_i s_i (x_i - m) e_{y_i}'``.  What of D is not the square is concave; if >= 0,
+the classes, ``sum_i s_i (x_i - m) e_{y_i}'``.  What of D is not the square is concave, so that
 
-``D >= (1 - c) l - 1/2 (|W(A) - m r'| + c |M|)²``,
+``D >= (1 - c) l + c l_0 - 1/2 (|W(A) - m r'| + c |M|)²``,
 
-l being ``sum_i s_i (<Delta_i, beta_i> - mu/2 penalty)`` of A.
+l being ``sum_i s_i (<Delta_i, beta_i> - mu/2 penalty)`` of A, and l_0 the least that it can be: 0
+if the penalty is minus an entropy, and ``-mu S`` if it is ``|alpha_i|² <= 2``.
 """
 
 from __future__ import annotations
@@ -45,21 +46,28 @@ class Balance(NamedTuple):
     mean : array of shape (d,)
     spread : float
         |M|, rounding included.
+    least : float
+        l_0.
     """
 
     masses: FloatArray
     mean: FloatArray
     spread: float
+    least: float = 0.0
 
     @classmethod
-    def of(cls, sums: FloatArray, masses: FloatArray, features: FloatArray, summed: int) -> Balance:
+    def of(
+        cls, sums: FloatArray, masses: FloatArray, features: FloatArray, summed: int,
+        smoothing: float = 0.0,
+    ) -> Balance:  # fmt: skip
         """From ``sum_i s_i x_i e_{y_i}'``, a column per class, a sum of ``summed`` terms.
 
-        ``features`` is ``sum_i s_i |x_i|``.
+        ``features`` is ``sum_i s_i |x_i|``, and ``smoothing`` mu where penalties are squares.
         """
         mean = sums.sum(axis=1) / masses.sum()
         off = gamma(summed + 2 * masses.size + _SUMMED) * 4.0 * norm(features)
-        return cls(masses, mean, norm((sums - np.outer(mean, masses)).ravel()) + off)
+        spread = norm((sums - np.outer(mean, masses)).ravel()) + off
+        return cls(masses, mean, spread, -1.01 * smoothing * float(masses.sum()))
 
     def balanced(self, own: FloatArray, residual: FloatArray) -> FloatArray:
         """``W(A) - m r'``, a column per class."""
@@ -77,4 +85,4 @@ class Balance(NamedTuple):
         k = float(((np.abs(residual) + off) / self.masses).max())
         c = 2.0 * k / (1.0 + 2.0 * k)
         further = c * self.spread + norm(self.mean) * norm(off + 0.0 * residual)
-        return (1.0 - c) * linear - 0.5 * (math.sqrt(square) + further) ** 2
+        return (1.0 - c) * linear + c * self.least - 0.5 * (math.sqrt(square) + further) ** 2

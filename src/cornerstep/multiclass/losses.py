@@ -77,6 +77,11 @@ class Loss(SimplexLoss):
                 )
 
     @property
+    def is_single(self) -> bool:
+        """Whether one margin counts: smoothed, the loss has a second derivative then."""
+        return self.rho.size == 1
+
+    @property
     def family(self) -> bool | None:
         """Whether the loss is of the *whole* family; None with one weight: the two are one then."""
         return None if self.rho.size == 1 else self.whole
@@ -152,6 +157,34 @@ class Loss(SimplexLoss):
         else:
             sizes = np.maximum(largest, 0.0) @ self.rho
         return np.where(sizes > 0, sizes + smoothing * self.rho.sum() ** 2, 0.0)
+
+    def shares(self, alpha: FloatArray, labels: IntArray) -> FloatArray:
+        """Which classes have a share of dual points, for a single weight: the face they are on.
+
+        The others on the face change with the scores as their mean does not.
+        """
+        out = (alpha < 0.0).astype(np.float64)
+        at = np.arange(labels.size)
+        out[at, labels] = alpha[at, labels] < self.rho[0]
+        return out
+
+    def bent(self, shares: FloatArray, directions: FloatArray, smoothing: float) -> FloatArray:
+        """The second derivative ``(diag(a) - a a' / |a|²) / mu`` times a direction of each row."""
+        out = shares * directions
+        out -= shares * (out.sum(axis=1) / np.maximum(shares.sum(axis=1), 1.0))[:, None]
+        out /= smoothing
+        return out
+
+    def bends(self, shares: FloatArray, smoothing: float) -> FloatArray:
+        """Its diagonal."""
+        counts = np.maximum(shares.sum(axis=1, keepdims=True), 1.0)
+        return shares * (1.0 - 1.0 / counts) / smoothing
+
+    def bend_sum(self, shares: FloatArray, scales: FloatArray, smoothing: float) -> FloatArray:
+        """The sum of the second derivatives of all rows, an array of shape (m, m)."""
+        weighted = (scales / np.maximum(shares.sum(axis=1), 1.0))[:, None] * shares
+        out: FloatArray = (np.diag(scales @ shares) - weighted.T @ shares) / smoothing
+        return out
 
     def _conjugates(self, gradients: FloatArray, labels: IntArray, tol: float) -> FloatArray:
         m = gradients.shape[1]

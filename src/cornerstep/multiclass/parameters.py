@@ -78,10 +78,13 @@ def check_parameters(model: Any) -> None:
                 )
         if mu == 0:
             raise ValueError(f"smoothing must be 'auto' or positive with loss={model.loss!r}")
-    if model.solver == "newton" and not has_curvature(model.loss):
+    if model.solver == "newton" and not (has_curvature(model.loss) or is_single(model.loss)):
         raise ValueError(
-            f"solver='newton' needs loss='softmax' or 'squared-hinge', got {model.loss!r}"
+            "solver='newton' needs loss='softmax', 'squared-hinge', 'max-hinge' or "
+            f"'cost-sensitive', got {model.loss!r}"
         )
+    if model.solver == "newton" and model.kernel != "linear":
+        raise ValueError(f"solver='newton' needs kernel='linear', got {model.kernel!r}")
     if model.solver == "envelope" and model.kernel != "linear":
         raise ValueError(f"solver='envelope' needs kernel='linear', got {model.kernel!r}")
     if has_free_intercept(model):
@@ -111,14 +114,25 @@ def constant_of(model: Any) -> float:
 
 def _check_free(model: Any) -> None:
     """Complain about what has no certificate with intercepts that are not penalised."""
-    if not is_softmax(model.loss):
-        raise ValueError(f"intercept_scaling must be finite unless loss='softmax', got {np.inf}")
+    if not (is_softmax(model.loss) or is_single(model.loss)):
+        raise ValueError(
+            "intercept_scaling must be finite unless loss is 'softmax', 'max-hinge' or "
+            f"'cost-sensitive', got {np.inf} with loss={model.loss!r}"
+        )
+    if model.kernel != "linear":
+        raise ValueError(
+            f"kernel must be 'linear' with intercept_scaling=inf, got {model.kernel!r}"
+        )
     if model.solver not in ("auto", "newton"):
         raise ValueError(
             f"solver must be 'auto' or 'newton' with intercept_scaling=inf, got {model.solver!r}"
         )
     if model.feature_map is not None:
         raise ValueError(f"feature_map must be None with intercept_scaling={np.inf}")
+    if model.probability and not is_softmax(model.loss):
+        raise ValueError(
+            f"probability must be False with intercept_scaling=inf and loss={model.loss!r}"
+        )
 
 
 def _check_own(model: Any) -> None:
@@ -167,6 +181,13 @@ def has_curvature(loss: Any) -> bool:
     if isinstance(loss, str):
         return loss in ("softmax", "squared-hinge")
     return bool(getattr(loss, "has_curvature", False))
+
+
+def is_single(loss: Any) -> bool:
+    """Whether a loss, or the name of one, is a hinge of one margin."""
+    if isinstance(loss, str):
+        return loss in ("max-hinge", "cost-sensitive")
+    return isinstance(loss, Loss) and loss.is_single
 
 
 def own_smoothing(loss: Any) -> float:

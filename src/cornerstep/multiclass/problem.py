@@ -150,7 +150,8 @@ class MulticlassProblem:
         sums = self.examples.image(own)
         features, masses = self.reach.features, np.asarray(own.sum(axis=0)).ravel()
         columns = sums if self.examples.sparse else sums.T
-        return Balance.of(columns, masses, features, self.examples.summed)
+        mu = 0.0 if self.loss.entropic else self.smoothing
+        return Balance.of(columns, masses, features, self.examples.summed, mu)
 
     def scores_of(self, weights: Any, expansion: Any, kept: Any) -> FloatArray:
         """Scores of the other examples by a machine of some: its weights, or what is left of it."""

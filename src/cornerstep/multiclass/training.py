@@ -104,7 +104,8 @@ def default_solver(problem: Problem) -> str:
     """What 'auto' means: blocks, unless examples or loss are not such that compiled code knows."""
     name: str = problem.examples.default_solver
     loss = problem.shared.loss if isinstance(problem, SpreadProblem) else problem.loss
-    if loss.has_curvature and _holds_rows(problem):
+    curved = loss.has_curvature or getattr(problem, "free", False)
+    if curved and _holds_rows(problem):
         return "newton"
     if loss.entropic:
         return "envelope"

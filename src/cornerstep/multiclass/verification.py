@@ -30,6 +30,7 @@ from cornerstep.multiclass.parameters import (
     constant_of,
     given_loss,
     has_free_intercept,
+    is_entropic,
     is_own,
     own_smoothing,
     smoothing_of,
@@ -246,8 +247,9 @@ def _balanced_bound(
         rows = start + np.arange(block.shape[0])
         own = sp.csr_array((scales[rows], (rows - start, labels[rows])), (rows.size, m))
         sums += dense_array(own.T @ block.astype(np.float64, copy=False)).T
-    masses = np.bincount(labels, weights=scales, minlength=m)
-    balance = Balance.of(sums, masses, state.features[:-1], state.summed)
+    masses: FloatArray = np.bincount(labels, weights=scales, minlength=m).astype(np.float64)
+    mu = 0.0 if is_entropic(clf.loss) else smoothing_of(clf, m)
+    balance = Balance.of(sums, masses, state.features[:-1], state.summed, mu)
     square = float((balance.balanced(state.image, state.residual) ** 2).sum())
     off = balance.rounding(state.residual, state.blocks)
     return balance.bound(linear, square, state.residual, off)

@@ -150,7 +150,9 @@ def test_a_time_limit_ends_a_step() -> None:
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"loss": "max-hinge"}, "^solver='newton' needs loss='softmax', got 'max-hinge'"),
+        ({"loss": "top-k"}, "^solver='newton' needs loss='softmax', 'squared-hinge', 'max-hinge'"),
+        ({"loss": "max-hinge", "smoothing": 0}, "^smoothing must be positive with solver='newton'"),
+        ({"loss": "max-hinge", "kernel": "rbf"}, "^solver='newton' needs kernel='linear'"),
         ({"feature_map": lambda X: X}, "^solver must be one of auto, envelope"),
         ({"kernel": "rbf"}, "^kernel must be 'linear'"),
     ],

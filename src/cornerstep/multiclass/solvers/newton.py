@@ -93,8 +93,14 @@ class NewtonSettings:
     start_steps: int = 8
     """Newton steps in that span, at most."""
 
-    intercept_steps: int = 50
+    intercept_steps: int = 100
     """Newton steps on intercepts that are not penalised, at each look, at most."""
+
+    stiffness: float = 1e-10
+    """What is added to second derivatives by intercepts, as a share of the largest they can be."""
+
+    stiffer: float = 10.0
+    """Factor on it after a step that did not lower P, up to 1; its inverse after others."""
 
     balance: float = 1e-15
     """Share of the masses of classes by which dual points may miss their balance: rounding."""
@@ -473,23 +479,22 @@ class NewtonDescent:
             np.asarray(products.scores(products.rows(block, exact=self._exact), image), np.float64)
             for block in products.blocks
         ]
-        shift = np.zeros(problem.n_classes)
-        here = self._at_shift(scores, shift)
+        shift, unit = np.zeros(problem.n_classes), np.eye(problem.n_classes)
+        unit *= float(problem.scales.sum()) / problem.smoothing  # no second derivative is larger
+        here, stiff = self._at_shift(scores, shift), settings.stiffness
         for _ in range(settings.intercept_steps):
-            if here.missing <= settings.balance or self.expired():
+            if here.missing <= settings.balance or stiff > 1.0 or self.expired():
                 break
-            way = np.linalg.lstsq(here.bend, here.residual, rcond=None)[0]
-            promise, step = float(here.residual @ way), 1.0
+            way = np.linalg.solve(here.bend + stiff * unit, here.residual)
+            promise = float(here.residual @ way)
             told = promise > settings.noise * EPSILON * here.losses  # whether losses tell
-            for _ in range(settings.shortenings if told else 1):
-                trial = self._at_shift(scores, shift + step * way)
-                fallen = here.losses - trial.losses >= settings.decrease * step * promise
-                if trial.missing <= 0.5 * here.missing or (told and fallen):
-                    break
-                step *= 0.5
+            trial = self._at_shift(scores, shift + way)
+            fallen = here.losses - trial.losses >= settings.decrease * promise
+            if trial.missing <= 0.5 * here.missing or (told and fallen):
+                shift, here = shift + way, trial
+                stiff = max(stiff / settings.stiffer, settings.stiffness)
             else:
-                break
-            shift, here = shift + step * way, trial
+                stiff *= settings.stiffer if told else math.inf
         image = image.copy()
         problem.free_part(image)[:] += shift / problem.constant
         return [rows + shift for rows in scores], image
