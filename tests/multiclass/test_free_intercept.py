@@ -256,3 +256,21 @@ def test_two_classes_need_a_smooth_hinge() -> None:
     assert certify(model, X, y).holds
     shifted = MulticlassSVC(intercept_scaling=np.inf, smoothing=0.5, tol=1e-6).fit(X + 100.0, y)
     assert shifted.objective_ == pytest.approx(model.objective_, rel=1e-5)
+
+
+@pytest.mark.parametrize("loss", ["max-hinge", "softmax"])
+def test_dual_points_are_kept_as_they_were_proven(loss: str) -> None:
+    """Rounded otherwise their sums are further from 0, and the bound below what was claimed."""
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        y = np.concatenate([np.arange(4), rng.integers(0, 4, 60)])
+        X = (5 * rng.standard_normal((4, 5)))[y] + rng.standard_normal((64, 5)) + 1e5
+        model = MulticlassSVC(
+            loss, C=100.0, smoothing=0.3, intercept_scaling=np.inf, tol=1e-10, max_iter=100
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model.fit(X, y)
+        sums = np.abs(model.dual_coef_.sum(axis=0)) / (100.0 * np.bincount(y))
+        assert sums.max() <= 1e-14
+        assert certify(model, X, y).holds

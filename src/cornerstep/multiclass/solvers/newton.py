@@ -41,9 +41,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.linalg import eigh
 
 from cornerstep.core.rounding import EPSILON
@@ -131,6 +133,7 @@ class Found(NamedTuple):
     shares: list[FloatArray]  # of each block: what the second derivatives are made of
     exact: bool
     mass: float  # of the dual points, where the loss has no bound of it
+    shifted: tuple[FloatArray, FloatArray] | None  # weights and intercepts added, if they are free
 
     @property
     def gap(self) -> float:
@@ -317,6 +320,8 @@ class NewtonDescent:
     def coefficients(self) -> Any:
         """What makes ``s_i alpha_i`` of the dual points that prove the bound."""
         best, rows = self._best or self._here, LocalRows(self.problem)
+        if best.shifted is not None:
+            return partial(self._balanced_points, *best.shifted)
         origin = rows.zero_state(kept=False)
         source = source_of("nearest", best.image, self.problem.smoothing, quick=False)
         return rows.coefficients(origin._replace(provenance=source))
@@ -396,8 +401,12 @@ class NewtonDescent:
         problem, products = self.problem, self.products
         known: list[FloatArray] = []
         residual = np.zeros(problem.n_classes)
+        shifted = None
         if problem.free:
-            known, image = self._with_intercepts(image)
+            known, shift = self._with_intercepts(image)
+            shifted = image, shift
+            image = image.copy()
+            problem.free_part(image)[:] += shift / problem.constant
         own = problem.examples.empty_image(problem.n_classes)
         envelopes = linear = mass = 0.0
         shares = []
@@ -425,7 +434,7 @@ class NewtonDescent:
             dual = self.products.balance.bound(linear, square, residual)
             missed = self.products.balance.rounding(residual, len(products.blocks))
             off = dual - self.products.balance.bound(linear, square, residual, missed)
-        return Found(image, value, dual, off, linear, own, shares, self._exact, mass)
+        return Found(image, value, dual, off, linear, own, shares, self._exact, mass, shifted)
 
     def curved(self, here: Found, image: FloatArray) -> FloatArray:
         """The Hessian times an image."""
@@ -473,12 +482,9 @@ class NewtonDescent:
         return products.uncentred(out), float(np.vdot(gradient, out))
 
     def _with_intercepts(self, image: FloatArray) -> tuple[list[FloatArray], FloatArray]:
-        """The scores of all blocks, and the weights, with the intercepts where P is least."""
-        settings, problem, products = self.settings, self.problem, self.products
-        scores = [
-            np.asarray(products.scores(products.rows(block, exact=self._exact), image), np.float64)
-            for block in products.blocks
-        ]
+        """The scores of all blocks with the intercepts where P is least, and these."""
+        settings, problem = self.settings, self.problem
+        scores = self._all_scores(image, self._exact)
         shift, unit = np.zeros(problem.n_classes), np.eye(problem.n_classes)
         unit *= float(problem.scales.sum()) / problem.smoothing  # no second derivative is larger
         here, stiff = self._at_shift(scores, shift), settings.stiffness
@@ -495,9 +501,25 @@ class NewtonDescent:
                 stiff = max(stiff / settings.stiffer, settings.stiffness)
             else:
                 stiff *= settings.stiffer if told else math.inf
-        image = image.copy()
-        problem.free_part(image)[:] += shift / problem.constant
-        return [rows + shift for rows in scores], image
+        return [rows + shift for rows in scores], shift
+
+    def _all_scores(self, image: FloatArray, exact: bool) -> list[FloatArray]:
+        """The scores of all blocks."""
+        products = self.products
+        return [
+            np.asarray(products.scores(products.rows(block, exact=exact), image), np.float64)
+            for block in products.blocks
+        ]
+
+    def _balanced_points(self, image: FloatArray, shift: FloatArray) -> Any:
+        """``s_i alpha_i`` as the bound has them: rounded otherwise, they would balance less."""
+        problem, parts = self.problem, []
+        scores = self._all_scores(image, exact=True)
+        for block, rows in zip(self.products.blocks, scores, strict=True):
+            loss, labels = problem.loss.rows(block), problem.labels[block]
+            alpha = loss.smoothed(rows + shift, labels, problem.smoothing)[1]
+            parts.append(sp.csr_array(problem.scales[block, None] * alpha))
+        return sp.vstack(parts, "csr")
 
     def _at_shift(self, scores: list[FloatArray], shift: FloatArray) -> _Shifted:
         """Losses, and what they say of intercepts, at scores with a shift."""
