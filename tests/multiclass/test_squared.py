@@ -121,6 +121,18 @@ def test_features_of_any_size(size: float) -> None:
     assert certify(same, X, y).holds
 
 
+def test_a_fit_goes_on_from_a_checkpoint(tmp_path: Any) -> None:
+    X, y = load_digits(return_X_y=True)
+    model = MulticlassSVC("squared-hinge", checkpoint=tmp_path / "state", max_iter=3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        first = model.fit(X / 16, y).objective_
+    model.set_params(max_iter=1000).fit(X / 16, y)
+    assert model.status_ is Status.SOLVED
+    assert model.trace_["value"][0] <= first * (1 + 1e-9)
+    assert certify(model, X / 16, y).holds
+
+
 def test_a_path_and_probabilities() -> None:
     X, y = load_digits(return_X_y=True)
     path = regularization_path(MulticlassSVC("squared-hinge"), X / 16, y, [0.01, 1.0, 10.0])

@@ -275,7 +275,7 @@ def checkpoint_signature(problem: Any, solver: str) -> dict[str, Any]:
         "examples": problem.examples.n,
         "features": problem.examples.size,
         "classes": shared.n_classes,
-        "loss": [bool(loss.whole), *loss.rho.tolist()],
+        "loss": [bool(loss.whole), *loss.rho.tolist()] if hasattr(loss, "rho") else [repr(loss)],
         "margin": getattr(loss, "margin", None),
         "smoothing": shared.smoothing,
         "training data": f"{rows.digest():016x}",
