@@ -15,7 +15,15 @@ from benchmarks.core import Answer, Benchmark, Dataset, Row, Settings, Solver
 from benchmarks.fetch import ELSEWHERE, SOURCES, Source, fetch
 from benchmarks.reproduce import ITEMS, reproduce
 from benchmarks.smo import platt, smo
-from benchmarks.suites import frank_wolfe, fw_iteration, memory, minimize, probe, table1
+from benchmarks.suites import (
+    frank_wolfe,
+    fw_iteration,
+    memory,
+    minimize,
+    network_losses,
+    probe,
+    table1,
+)
 from rich.console import Console
 
 from benchmarks import data, kernel, runner, suites, table
@@ -106,6 +114,7 @@ def smaller(name, benchmark):
         "fw_iteration": partial(fw_iteration.random_problem, 40, D, M, np.float64),
         "mcsvm_table2": partial(fw_iteration.random_problem, 40, D, M),
         "mcsvm_table3": partial(fw_iteration.random_problem, 40, D, M),
+        "network_losses": partial(network_losses._problem, 8, False),
         "probe": partial(probe.features, (200, 8, 8), "float32", "cpu"),
         "table1": partial(table1._problem, *table1._cube(3), 3, 2.0),
     }  # fmt: skip
