@@ -20,6 +20,7 @@ from cornerstep.losses import (  # noqa: E402
 from cornerstep.torch import MarginLoss  # noqa: E402
 
 M = 6
+DEVICES = ["cpu"] + ["cuda"] * torch.cuda.is_available()
 COSTS = np.abs(np.random.default_rng(5).standard_normal((M, M)))
 LOSSES: dict[str, Any] = {
     "max-hinge": {}, "cost-sensitive": {"costs": COSTS}, "top-k": {"k": 3}, "usunier": {"k": 2},
@@ -187,6 +188,55 @@ def test_a_score_that_is_not_finite_loses_its_row_only():
     assert torch.isfinite(scores.grad).all(dim=1).tolist() == [True, False, False, True]
 
 
+@pytest.mark.parametrize("smoothing", [0.0, 0.5])
+@pytest.mark.parametrize("name", LOSSES)
+def test_a_masked_class_is_as_if_it_were_not_there(name, smoothing):
+    if smoothing == 0 and make_loss(name, **LOSSES[name]).entropic:
+        pytest.skip("entropy needs smoothing")
+    scores, labels = batch()
+    labels = labels % (M - 1)
+    others = LOSSES[name] | ({"costs": COSTS[:-1, :-1]} if "costs" in LOSSES[name] else {})
+    few = scores[:, :-1].clone().requires_grad_()
+    scores[:, -1] = -torch.inf
+    scores.requires_grad_()
+    more = MarginLoss(name, **LOSSES[name], smoothing=smoothing, reduction="none")(scores, labels)
+    less = MarginLoss(name, **others, smoothing=smoothing, reduction="none")(few, labels)
+    torch.testing.assert_close(more, less, rtol=1e-12, atol=1e-12)
+    (more.sum() + less.sum()).backward()
+    torch.testing.assert_close(scores.grad[:, :-1], few.grad, rtol=1e-12, atol=1e-12)
+    assert (scores.grad[:, -1] == 0).all()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16])
+@pytest.mark.parametrize("name", LOSSES)
+def test_masked_labels_lose_all_and_masked_others_nothing(name, dtype, device):
+    scores = torch.full((3, M), -torch.inf, dtype=dtype, device=device)
+    scores[0, 1], scores[1, 1:] = 2.0, 2.0  # the last row: nothing but masks
+    labels = torch.tensor([1, 0, 0], device=device)
+    values = MarginLoss(name, **LOSSES[name], reduction="none")(scores.requires_grad_(), labels)
+    assert values[0] == 0
+    assert values[1] == torch.inf
+    assert values[2].isnan()
+    values[:2].sum().backward()
+    assert scores.grad[:2].isfinite().all()
+
+
+@pytest.mark.parametrize("name", ["max-hinge", "top-k", "weighted-usunier", "top-k-entropy"])
+def test_second_derivatives_are_refused(name):
+    scores, labels = batch()
+    value = MarginLoss(name, **LOSSES[name])(scores.requires_grad_(), labels)
+    with pytest.raises(RuntimeError, match=r"^MarginLoss has no second derivatives"):
+        torch.autograd.grad(value, scores, create_graph=True)
+
+
+@pytest.mark.parametrize("name", ["uint8", "int8", "int32", "uint16", "uint32"])
+def test_labels_may_be_any_integers(name):
+    scores, labels = batch()
+    module = MarginLoss()
+    assert module(scores, labels.to(getattr(torch, name))) == module(scores, labels)
+
+
 class Mine(SimplexLoss):
     """Max hinge, as somebody else would write it."""
 
@@ -211,6 +261,8 @@ def test_a_loss_of_ones_own():
         ({"smoothing": float("nan")}, "smoothing"),
         ({"loss": "softmax", "smoothing": 0}, "smoothing"),
         ({"reduction": "average"}, "reduction"),
+        ({"ignore_index": None}, "ignore_index"),
+        ({"ignore_index": 1.5}, "ignore_index"),
         ({"weight": [[1.0]]}, "weight"),
         ({"weight": [1.0, -1.0]}, "weight"),
         ({"weight": [1.0, float("inf")]}, "weight"),
@@ -229,6 +281,9 @@ def test_wrong_parameters_are_named(options, names):
         (torch.zeros(2, M, dtype=torch.int64), torch.tensor([0, 1]), "scores"),
         (torch.zeros(2, M, dtype=torch.complex64), torch.tensor([0, 1]), "scores"),
         (torch.tensor(1.0), torch.tensor(0), "scores"),
+        (torch.zeros(2, M).numpy(), torch.tensor([0, 1]), "scores"),
+        (torch.zeros(2, M), [0, 1], "labels"),
+        (torch.zeros(2, M), torch.softmax(torch.zeros(2, M), 1), "labels"),
         (torch.zeros(2, M), torch.tensor([0.0, 1.0]), "labels"),
         (torch.zeros(2, M), torch.tensor([True, False]), "labels"),
         (torch.zeros(2, M), torch.tensor([0, 1, 2]), "labels"),

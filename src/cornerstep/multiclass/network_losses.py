@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.autograd.function import once_differentiable
 
 from cornerstep.core.types import FloatArray
 from cornerstep.data.arrays import has_triton, namespace
@@ -25,6 +24,7 @@ from cornerstep.multiclass.simplex_loss import SimplexLoss
 
 REDUCTIONS = ("mean", "sum", "none")
 HALF = (torch.float16, torch.bfloat16)
+_LOWEST = -1e250  # in the place of -inf: margins to it are finite, and it gets no weight
 _ENTRIES = 2**15  # scores at a time on the CPU: what is made of them stays in its cache
 
 
@@ -35,8 +35,10 @@ class MarginLoss(torch.nn.Module):
         \lVert \alpha \rVert^2, \qquad z_j = s_j - s_y + \Delta_j
 
     Half-precision scores, as autocast makes them, are computed with in float64 (softmax, by torch's
-    own cross-entropy, in float32) and give a loss in float32.  A row with a score that is not
-    finite, and on a GPU one whose label is no class, has the loss NaN.
+    own cross-entropy, in float32) and give a loss in float32.  A class with the score -inf is never
+    guessed and has no gradient; where it is the label, the loss is inf.  A row with NaN, with inf,
+    or with -inf alone, and on a GPU one whose label is no class, has the loss NaN.  There are
+    second derivatives of softmax alone.
 
     Parameters
     ----------
@@ -93,6 +95,8 @@ class MarginLoss(torch.nn.Module):
             self.loss.entropic and smoothing == 0
         ):
             raise ValueError(f"smoothing must be a number {least}, got {smoothing!r}")
+        if not isinstance(ignore_index, int):
+            raise ValueError(f"ignore_index must be an integer, got {ignore_index!r}")
         if reduction not in REDUCTIONS:
             raise ValueError(f"reduction must be one of {', '.join(REDUCTIONS)}, got {reduction!r}")
         if self.loss.per_example:
@@ -122,7 +126,7 @@ class MarginLoss(torch.nn.Module):
         self._check(scores, labels)
         shape, classes = labels.shape, 0 if scores.ndim == 1 else 1
         rows = scores.movedim(classes, -1).reshape(-1, scores.shape[classes])
-        labels = labels.reshape(-1)
+        labels = labels.reshape(-1).long()
         counts = labels != self.ignore_index
         labels = torch.where(counts, labels, 0)
         if isinstance(self.loss, Softmax):
@@ -141,6 +145,9 @@ class MarginLoss(torch.nn.Module):
         return total if self.reduction == "sum" else total / weights.sum()
 
     def _check(self, scores: torch.Tensor, labels: torch.Tensor) -> None:
+        for name, given in (("scores", scores), ("labels", labels)):
+            if not isinstance(given, torch.Tensor):
+                raise ValueError(f"{name} must be a tensor, got {type(given).__name__}")
         if not scores.is_floating_point() or scores.ndim == 0:
             raise ValueError(
                 f"scores must be a tensor of real numbers, a row per example, got {scores.dtype} "
@@ -163,7 +170,8 @@ class MarginLoss(torch.nn.Module):
                 f"weight must have a number for each of the {m} classes, got {len(self.weight)}"
             )
         if labels.device.type == "cpu" and labels.numel():
-            counted = labels[labels != self.ignore_index]
+            counted = labels.long()
+            counted = counted[counted != self.ignore_index]
             wrong = counted[(counted < 0) | (counted >= m)]
             if wrong.numel():
                 raise ValueError(
@@ -185,9 +193,9 @@ def _cross_entropies(
     known, of = _known(labels, scores.shape[1])
     scores = scores.float() if scores.dtype in HALF else scores
     if margin:
-        own = torch.nn.functional.one_hot(of.long(), scores.shape[1]).to(scores.dtype)
+        own = torch.nn.functional.one_hot(of, scores.shape[1]).to(scores.dtype)
         scores = scores + margin * (1 - own)
-    values = torch.nn.functional.cross_entropy(scores / smoothing, of.long(), reduction="none")
+    values = torch.nn.functional.cross_entropy(scores / smoothing, of, reduction="none")
     return torch.where(known, smoothing * values, torch.nan)
 
 
@@ -201,12 +209,16 @@ class _Envelope(torch.autograd.Function):
         find = _by_oracles if here else _by_tensors
         values, points = find(scores.detach(), of, loss, smoothing)
         ctx.save_for_backward(points)
+        if len(scores):
+            masked = scores.gather(1, of[:, None])[:, 0] == -torch.inf
+            values = torch.where(masked & ~values.isnan(), torch.inf, values)
         values = torch.where(known, values, torch.nan)
         return values.to(torch.float32 if scores.dtype in HALF else scores.dtype)
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
     def backward(ctx: Any, gradient: Any) -> Any:
+        if torch.is_grad_enabled():  # the points would be taken for constants
+            raise RuntimeError("MarginLoss has no second derivatives: create_graph must be False")
         (points,) = ctx.saved_tensors
         return -gradient.to(points.dtype)[:, None] * points, None, None, None
 
@@ -223,6 +235,8 @@ def _by_oracles(
         of = labels[block].cpu().numpy().astype(np.intp)
         lost = np.logical_not(np.isfinite(rows).all(axis=1))
         if lost.any():
+            rows = np.where(rows == -np.inf, _LOWEST, rows)
+            lost = np.logical_not(np.isfinite(rows).all(axis=1)) | (rows <= _LOWEST).all(axis=1)
             rows = np.where(lost[:, None], 0.0, rows)
         if smoothing:
             values, alpha = loss.smoothed(rows, of, smoothing)
@@ -240,13 +254,19 @@ def _by_tensors(
     arrays = ArrayLoss(loss, namespace(scores), scores, scores.shape[1])
     if smoothing and not loss.entropic and _is_fused(scores, arrays):
         return _fused(scores, labels, arrays, smoothing)
-    rows = scores.double()
+    rows = _without_infinite(scores.double())
     deltas = arrays.deltas(slice(None), labels, torch.float64)
     if smoothing:
         values, points = arrays.envelopes(rows, labels, deltas, smoothing)
     else:
         values, _, points = arrays.corners(rows, labels, deltas)
-    return torch.where(torch.isfinite(rows).all(dim=1), values, torch.nan), points.to(scores.dtype)
+    good = torch.isfinite(rows).all(dim=1) & (scores > -torch.inf).any(dim=1)
+    return torch.where(good, values, torch.nan), points.to(scores.dtype)
+
+
+def _without_infinite(scores: torch.Tensor) -> torch.Tensor:
+    lowest = max(torch.finfo(scores.dtype).min, _LOWEST)
+    return torch.where(scores == -torch.inf, lowest, scores)
 
 
 def _is_fused(scores: torch.Tensor, arrays: ArrayLoss) -> bool:
@@ -266,7 +286,7 @@ def _fused(
     ones = torch.ones(len(scores), dtype=torch.float64, device=scores.device)
     costs, mode = (ones[:0], 0) if arrays.costs is None else (arrays.costs, 1)
     constants = ones.new_tensor([smoothing, 1.0])
-    points = scores.clone(memory_format=torch.contiguous_format)
+    points = _without_infinite(scores).contiguous()
     numbers = ones.new_empty((len(scores), 4))
     nearest(
         points, Targets(labels, ones, costs, mode), constants, arrays.rho, arrays.equal,

@@ -279,6 +279,18 @@ def test_entries_that_get_no_weight_may_be_left_out(make, K, rng):
         )
 
 
+@both_families
+@pytest.mark.parametrize("K", [1, 2, 5])
+def test_nan_is_never_left_out(make, K):
+    m = 50
+    for place in (1, 2, 25, m - 1):
+        point = np.zeros(m)
+        point[place] = np.nan
+        c, index = np.concatenate([-point[1:], [0.0]])[: m - 1], np.empty(m, np.int64)
+        count = projection._gather.py_func(c, make(np.ones(K)).rho, np.empty(K), index)
+        assert place - 1 in index[:count]
+
+
 @pytest.mark.parametrize("count", [1, 2, 32, 33, 100])
 def test_sort_decreasing(count, rng):
     order = np.empty(count, np.int64)

@@ -334,11 +334,9 @@ def _gather(c, rho, tops, index):
                 k -= 1
             tops[k] = c[j]
             found = min(found + 1, K)
-    if found < K:  # of NaN
-        return n
     least, count = tops[K - 1] - rho[0], 0
     for j in range(n):
-        if c[j] >= least:
+        if not c[j] < least:  # NaN stays, wherever it is
             c[count] = c[j]
             index[count] = j
             count += 1
