@@ -1,6 +1,7 @@
 """Taggers on the command line: from sentences in columns to labels behind them."""
 
 import json
+from io import BytesIO, TextIOWrapper
 
 import numpy as np
 import pytest
@@ -31,6 +32,7 @@ def sentences(n, seed, label=True):
 def command(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.conll").write_text(sentences(40, 0))
+    (tmp_path / "empty.conll").write_text("\n")
     (tmp_path / "test.conll").write_text(sentences(15, 1))
     (tmp_path / "new.conll").write_text(sentences(15, 1, label=False))
 
@@ -73,6 +75,16 @@ def test_from_training_to_labels(command, tmp_path):
     assert code == 1
     assert "DOES NOT HOLD" in out
     assert "SequenceTagger" in command("inspect m.cornerstep")[1]
+
+
+def test_sentences_from_standard_input(command, monkeypatch, tmp_path):
+    command(f"{TRAIN} -o m.cornerstep")
+    text = (tmp_path / "test.conll").read_bytes()
+    for line in ("predict m.cornerstep", "evaluate m.cornerstep"):
+        monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(text), "ascii"))
+        code, out, _ = command(f"{line} -")
+        assert code == 0
+        assert out.split()[2:] == command(f"{line} test.conll")[1].split()[2:]
 
 
 def test_errors_are_those_of_the_answers(command):
@@ -124,6 +136,9 @@ def test_a_limit_is_said_by_the_exit_code(command):
         (f"{TRAIN} -o train.conll", "would be overwritten"),
         (f"{TRAIN} -o no/folder", "there is no folder"),
         (f"{TRAIN} --test missing", "cannot read missing"),
+        (f"{TRAIN} --test empty.conll", "empty.conll has no sentences"),
+        ("tag empty.conll --columns word,pos,tag", "empty.conll has no sentences"),
+        (f"{TRAIN} -o same --report same", "same would be written twice"),
     ],
 )
 def test_wrong_input_is_one_line(command, line, words, tmp_path):
@@ -133,6 +148,28 @@ def test_wrong_input_is_one_line(command, line, words, tmp_path):
     assert words in err
     assert err.count("error: ") == 1
     assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("line", "option"),
+    [
+        ("evaluate m.cornerstep test.conll --target pos", "target"),
+        ("evaluate m.cornerstep test.conll --top-k 2", "top-k"),
+        ("predict m.cornerstep test.conll --scores", "scores"),
+        ("predict m.cornerstep test.conll --sep ,", "sep"),
+        ("certify m.cornerstep train.conll --stream", "stream"),
+    ],
+)
+def test_options_of_tables_are_refused(command, line, option):
+    assert command(f"{TRAIN} -o m.cornerstep")[0] == 0
+    assert command(line) == (2, "", f"error: --{option} is not for taggers\n")
+
+
+def test_nothing_is_measured_without_sentences(command):
+    assert command(f"{TRAIN} -o m.cornerstep")[0] == 0
+    code, out, err = command("evaluate m.cornerstep empty.conll")
+    assert (code, out, err) == (2, "", "error: empty.conll has no sentences\n")
+    assert command("predict m.cornerstep empty.conll") == (0, "", "")
 
 
 def test_a_tagger_that_no_command_trained_has_no_columns(command):

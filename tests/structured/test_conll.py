@@ -40,6 +40,47 @@ def test_comments_are_lines_before_a_sentence_with_other_fields(file):
     assert read_conll(file(text), COLUMNS).X == X
 
 
+CONLL_U = [
+    "1-2\tal\t_\t_\t_\t_\t_\t_\t_\t_", "1\ta\ta\tADP\t_\t_\t0\troot\t_\t_",
+    "2\tel\tel\tDET\t_\t_\t1\tdet\t_\t_", "2.1\tx\tx\tVERB\t_\t_\t_\t_\t_\t_",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("words", range(12))
+def test_of_conll_u_tokens_are_read_and_nothing_else(file, words):
+    comment = " ".join(["# text =", *"a" * words])
+    block = "\n".join([comment, *CONLL_U]) + "\n\n"
+    columns = ["_", "word", "_", "pos", *"______"]
+    found = read_conll(file(2 * block), columns, "pos")
+    assert found.X == [[{"word": "a"}, {"word": "el"}]] * 2
+    assert found.y == [["ADP", "DET"]] * 2
+    scores = read_conll(file("2-1\tX\n1.5\tY\n"), ["word", "tag"])  # words like any others there
+    assert scores.y == [["X", "Y"]]
+
+
+@pytest.mark.parametrize("end", ["", " ", "  ", "\t", " \t"])
+@pytest.mark.parametrize("separator", [" ", "\t", " \t "])
+def test_blanks_at_ends_are_no_part_of_labels(file, separator, end):
+    lines = [separator.join(fields) + end for fields in (("a\xa0b", "X"), ("c", "Y"))]
+    found = read_conll(file("\n".join(lines)), ["word", "tag"])
+    assert found.X == [[{"word": "a\xa0b"}, {"word": "c"}]]  # that space does not separate
+    assert found.y == [["X", "Y"]]
+
+
+def test_what_is_open_is_read(file):
+    with open(file(TEXT), encoding="utf-8") as text:
+        assert read_conll(text, COLUMNS).X == X
+
+
+def test_damaged_archives_are_named(tmp_path):
+    path = tmp_path / "x.gz"
+    whole = gzip.compress(bytes(range(97, 120)) * 1000)
+    for k in range(len(whole) - 8):
+        path.write_bytes(whole[:k] + bytes([whole[k] ^ 255]) + whole[k + 1 :])
+        with pytest.raises(ValueError, match=r"x\.gz must"):
+            read_conll(path, COLUMNS)
+
+
 def test_columns_may_be_left_out_and_the_label_be_anywhere(file):
     found = read_conll(file(TEXT), ["word", "tag", "_"], "word")
     assert found.X[0] == [{"tag": "DT"}, {"tag": "NN"}]
@@ -74,7 +115,7 @@ def test_a_file_without_sentences(file):
         (TEXT, ["tag"], None, "^target must be one of"),
         (TEXT, ["word", "tag"], None, "columns word, tag, got 3 fields"),
         ("a b c\nd e\n", COLUMNS, None, "must have 3 fields .* got 2 in line 2"),
-        ("a\tb\tc\nd\t\tf\n", COLUMNS, None, "got 2 in line 2"),
+        ("a\tb\tc\nd\t\tf\n", COLUMNS, None, "got an empty one in line 2"),
     ],
 )
 def test_what_does_not_fit_is_named(file, text, columns, target, words):

@@ -143,6 +143,10 @@ def certify(
     """
     trained = models.load_model(model)
     if trained.estimator.reads_sentences:
+        tagging.refuse(
+            target=target is not None, sep=sep is not None, header=header is not None,
+            stream=stream is not None,
+        )  # fmt: skip
         found = tagging.read_for(trained, data)
         count, inputs = len(found.X), (found.X, found.y)
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from io import BytesIO, TextIOWrapper
 from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,6 +13,7 @@ import typer
 
 import cornerstep
 from cornerstep.cli import models
+from cornerstep.cli.data import STDIN
 from cornerstep.cli.options import Json, check_outputs, refuse_overwriting
 from cornerstep.cli.screen import INTERRUPTED, LIMIT, SOLVED, UserError, facts, put, put_json, say
 from cornerstep.core.output import replacing_text
@@ -27,7 +29,7 @@ _OWN_RULES = {"BIO": "BIO", "BIOES": "BIOES", "none": None}
 
 
 def tag(
-    train: Annotated[Path, typer.Argument(help="Text with a token per line, or .gz.")],
+    train: Annotated[Path, typer.Argument(help="Text with a token per line, or .gz; or -.")],
     columns: Annotated[
         str, typer.Option(help="Names of the columns, separated by commas; _ for one to leave out.")
     ],
@@ -74,8 +76,6 @@ def tag(
     check_outputs(output, report)
     found = _read(train, names, target)
     held = None if test is None else _read(test, names, target)
-    if not found.X:
-        raise UserError(f"{train} has no sentences")
     features = list(found.X[0][0])
     options: dict[str, Any] = {
         "lam": lam, "tol": tol, "atol": atol, "max_iter": max_iter, "time_limit": time_limit,
@@ -129,11 +129,24 @@ def _read(
     path: Path, columns: list[str], target: str | None, needs_labels: bool = True
 ) -> ConllSentences:
     try:
-        return read_conll(path, columns, target, needs_labels=needs_labels)
+        source: Any = path
+        if path == STDIN:
+            source = TextIOWrapper(BytesIO(sys.stdin.buffer.read()), "utf-8-sig")
+        found = read_conll(source, columns, target, needs_labels=needs_labels)
     except OSError as problem:
         raise UserError(f"cannot read {path}: {problem.strerror or problem}") from None
     except ValueError as problem:
         raise UserError(str(problem)) from None
+    if needs_labels and not found.X:
+        raise UserError(f"{path} has no sentences")
+    return found
+
+
+def refuse(**given: bool) -> None:
+    """Complain of options that are for models of tables alone."""
+    for name, is_given in given.items():
+        if is_given:
+            raise UserError(f"--{name.replace('_', '-')} is not for taggers")
 
 
 def read_for(trained: models.Trained, path: Path, *, needs_labels: bool = True) -> ConllSentences:
@@ -178,8 +191,8 @@ def _measured(tagger: Any, found: ConllSentences) -> dict[str, Any]:
     right = [a == b for a, b in zip(found.y, answers, strict=True)]
     out: dict[str, Any] = {
         "sentences": len(answers), "tokens": len(pairs),
-        "token error": sum(a != b for a, b in pairs) / max(len(pairs), 1),
-        "sentence error": 1.0 - sum(right) / max(len(right), 1),
+        "token error": sum(a != b for a, b in pairs) / len(pairs),
+        "sentence error": 1.0 - sum(right) / len(right),
     }  # fmt: skip
     if of_entities([*tagger.classes_, *{a for a, _ in pairs}]):
         out["entities"] = entity_scores(found.y, answers)

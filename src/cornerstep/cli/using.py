@@ -54,6 +54,10 @@ def predict(
     refuse_overwriting((model, data), (output,))
     trained = models.load_model(model)
     if trained.estimator.reads_sentences:
+        tagging.refuse(
+            top_k=top_k != 1, scores=scores, sep=sep is not None, header=header is not None,
+            stream=stream is not None,
+        )  # fmt: skip
         tagging.predict(trained, data, output)
         return
     layout = layout_of(sep, header)
@@ -111,6 +115,10 @@ def evaluate(
     """
     trained = models.load_model(model)
     if trained.estimator.reads_sentences:
+        tagging.refuse(
+            target=target is not None, top_k=top_k != 1, sep=sep is not None,
+            header=header is not None, stream=stream is not None,
+        )  # fmt: skip
         tagging.evaluate(trained, data, json)
         return
     layout = layout_of(sep, header)
