@@ -409,7 +409,7 @@ def test_ctrl_c_before_training_is_no_crash(command, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(training, "read", stop)
-    assert command("fit n.npz") == (130, "", "interrupted; nothing was saved\n")
+    assert command("fit n.npz") == (130, "", "interrupted; nothing unfinished was saved\n")
 
 
 def test_ctrl_c_while_modules_are_imported_is_one_line():

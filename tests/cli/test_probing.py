@@ -26,6 +26,10 @@ def command(tmp_path, monkeypatch, capsys):
     (tmp_path / "shards").mkdir()
     for name, rows in (("b.npy", X[200:350]), ("a.npy", X[:200])):
         np.save(tmp_path / "shards" / name, rows)
+    np.save("one.npy", 0 * Y[:350])
+    np.save("large.npy", 1e200 * X[:350].astype(float))
+    (tmp_path / "holes").mkdir()
+    np.save("holes/a.npy", np.where(np.arange(64) == 3, np.nan, X[350:]))
     np.save("words.npy", WORDS[Y[:350]])
 
     def call(line):
@@ -90,6 +94,39 @@ def test_a_picture_and_a_head(command, tmp_path):
     assert np.mean(said != Y[350:]) == pytest.approx(error)
 
 
+@pytest.mark.parametrize("label", [-1, 4.5, 99])
+def test_a_class_that_only_the_rows_kept_have_is_never_found(command, label):
+    kept = np.random.default_rng(0).permutation(350)[:70]
+    labels = Y[:350].astype(float)
+    labels[kept] = label
+    np.save("rare.npy", labels)
+    code, out, _ = command("probe x.npy rare.npy --values 0.001 --json -k 9")
+    assert code == 0
+    row = json.loads(out)["models"][0]
+    assert row["top-1 error"] == row["top-9 error"] == 1.0
+
+
+@pytest.mark.parametrize("where", ["fit", "predict"])
+def test_ctrl_c_keeps_the_best_so_far(command, monkeypatch, where):
+    calls = []
+    method = getattr(cornerstep.MulticlassSVC, where)
+
+    def pressed(self, *arguments, **options):
+        calls.append(where)
+        if len(calls) > 2:
+            raise KeyboardInterrupt
+        return method(self, *arguments, **options)
+
+    monkeypatch.setattr(cornerstep.MulticlassSVC, where, pressed)
+    line = "probe x.npy y.npy --validation v.npy vy.npy --values 1e-5,1e-3,0.1 --json"
+    code, out, err = command(line + " -o best.cornerstep")
+    found = json.loads(out)
+    assert code == 130
+    assert [row["C"] for row in found["models"]] == [1e-5, 1e-3]
+    assert "interrupted after 2 C" in err
+    assert found["best"] == cornerstep.load("best.cornerstep").C
+
+
 def test_a_limit_is_said_by_the_exit_code(command):
     code, out, _ = command("probe x.npy y.npy --values 100 --tol 1e-12 --time-limit 0 --json")
     assert code == 3
@@ -117,6 +154,11 @@ def test_a_limit_is_said_by_the_exit_code(command):
         ("x.npy y.npy --plot errors.xyz", "--plot must end in"),
         ("x.npy y.npy --head x.npy", "would be overwritten"),
         ("x.npy y.npy -o missing/model", "there is no folder"),
+        ("x.npy y.npy -o same --head same", "same would be written twice"),
+        ("x.npy y.npy --values 0.01,inf", "finite"),
+        ("x.npy one.npy", "one.npy must have two classes"),
+        ("x.npy y.npy --validation holes vy.npy", "missing or infinite values"),
+        ("large.npy y.npy", "finite as float32"),
     ],
 )
 def test_wrong_input_is_one_line_before_anything_is_written(command, line, words, tmp_path):

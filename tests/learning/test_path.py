@@ -162,7 +162,9 @@ def test_plot(path, iris):
     plt.close("all")
 
 
-@pytest.mark.parametrize("Cs", [[], 1.0, [0.0, 1.0], [-1.0], ["a"], [np.nan], [[1.0, 2.0]]])
+@pytest.mark.parametrize(
+    "Cs", [[], 1.0, [0.0, 1.0], [-1.0], ["a"], [np.nan], [1.0, np.inf], [[1.0, 2.0]]]
+)
 def test_bad_cs(iris, Cs):
     with pytest.raises(ValueError, match="values must be a sequence of positive numbers"):
         regularization_path(MulticlassSVC(), iris[0], iris[1], Cs)

@@ -109,7 +109,7 @@ def _called(arguments: list[str]) -> int:
 def _failed(problem: BaseException) -> int:
     """Say what went wrong; the exit code."""
     if isinstance(problem, KeyboardInterrupt):
-        say(f"interrupted{f': {problem}' if str(problem) else ''}; nothing was saved")
+        say(f"interrupted{f': {problem}' if str(problem) else ''}; nothing unfinished was saved")
         return INTERRUPTED
     if isinstance(problem, BrokenPipeError):  # the reader of a pipe has left
         give_up(sys.stdout)

@@ -76,3 +76,6 @@ def check_outputs(*paths: Path | None) -> None:
             raise UserError(f"cannot write {path}: there is no folder {path.parent}")
         if path is not None and path.is_dir():
             raise UserError(f"cannot write {path}: it is a folder")
+    named = [path.resolve() for path in paths if path is not None]
+    if twice := next((path for k, path in enumerate(named) if path in named[:k]), None):
+        raise UserError(f"{twice.name} would be written twice: name another file for each output")

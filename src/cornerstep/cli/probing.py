@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,7 +11,7 @@ import numpy as np
 import typer
 
 import cornerstep
-from cornerstep.cli.data import read
+from cornerstep.cli.data import Dataset, read
 from cornerstep.cli.options import Json, check_outputs, refuse_overwriting
 from cornerstep.cli.screen import INTERRUPTED, LIMIT, SOLVED, UserError, columns, put_json, say
 from cornerstep.core.npy import load_npy
@@ -67,36 +68,45 @@ def probe(
     check_outputs(output, head, plot)
     if plot is not None and plot.suffix not in PICTURES:
         raise UserError(f"--plot must end in one of {', '.join(PICTURES)}, got {plot}")
+    if plot is not None and find_spec("matplotlib") is None:
+        raise UserError("--plot needs matplotlib: pip install 'cornerstep[plot]'")
     (X, y), (X_val, y_val) = _parts(features, labels, validation, holdout, seed)
-    if not 1 <= k < np.unique(y).size:
-        raise UserError(f"-k must be from 1 to the number of classes less 1, got {k}")
+    classes = np.unique(y).size
+    if classes < 2:
+        raise UserError(f"{labels} must have two classes or more, got {classes} to train with")
+    if not 1 <= k < classes:
+        raise UserError(f"-k must be from 1 to {classes - 1}, one less than the classes, got {k}")
     X, y_train = _placed(X, y, device, dtype, head is not None)
     X_val, _ = _placed(X_val, y_val, device, dtype, False)
     estimator = cornerstep.MulticlassSVC(
         loss=loss, k=k, tol=tol, time_limit=time_limit, random_state=seed
     )
     found: dict[str, list[Any]] = {"values": [], "estimators": []}
-    rows, begun = [], time.perf_counter()
-    for C, fitted in models_along(estimator, X, y_train, _list_of(values, X)):
-        seconds = time.perf_counter() - begun
-        errors = measures.top_k_errors(fitted, X_val, y_val, k)
-        rows.append({
-            "C": C, "top-1 error": errors[0], f"top-{k} error": errors[-1],
-            "objective": fitted.objective_, "relative gap": fitted.relative_gap_,
-            "status": str(fitted.status_), "seconds": seconds,
-        })  # fmt: skip
-        found["values"].append(C)
-        found["estimators"].append(fitted)
-        say(
-            f"C = {C:.4g}: {seconds:.2f} s, top-1 {100 * errors[0]:.2f} %, "
-            f"top-{k} {100 * errors[-1]:.2f} % wrong, {fitted.status_}"
-        )
-        begun = time.perf_counter()
+    rows: list[dict[str, Any]] = []
+    interrupted, begun = False, time.perf_counter()
+    try:
+        for C, fitted in models_along(estimator, X, y_train, _list_of(values, X)):
+            seconds = time.perf_counter() - begun
+            errors = measures.top_k_errors(fitted, X_val, y_val, k)
+            found["values"].append(C)
+            found["estimators"].append(fitted)
+            rows.append({
+                "C": C, "top-1 error": errors[0], f"top-{k} error": errors[-1],
+                "objective": fitted.objective_, "relative gap": fitted.relative_gap_,
+                "status": str(fitted.status_), "seconds": seconds,
+            })  # fmt: skip
+            say(
+                f"C = {C:.4g}: {seconds:.2f} s, top-1 {100 * errors[0]:.2f} %, "
+                f"top-{k} {100 * errors[-1]:.2f} % wrong, {fitted.status_}"
+            )
+            begun = time.perf_counter()
+    except KeyboardInterrupt:  # between the steps of a solver, which hears it itself
+        if not rows:
+            raise
+        interrupted = True
+        say(f"interrupted after {len(rows)} C: the best of them is kept")
     path = RegularizationPath(np.array(found["values"]), found["estimators"])
     best = int(np.argmin([row["top-1 error"] for row in rows]))
-    _write(path.estimators[best], output, head)
-    if plot is not None:
-        _draw(path, rows, k, plot)
     if json:
         put_json({"best": rows[best]["C"], "models": rows})
     else:
@@ -105,7 +115,10 @@ def probe(
         end = " (the largest tried: --values with larger ones)" if 0 < best == len(rows) - 1 else ""
         error = 100 * rows[best]["top-1 error"]
         say(f"best: C = {rows[best]['C']:.4g}, {error:.2f} % wrong{end}")
-    if any(row["status"] == "interrupted" for row in rows):
+    _write(path.estimators[best], output, head)
+    if plot is not None:
+        _draw(path, rows, k, plot)
+    if interrupted or any(row["status"] == "interrupted" for row in rows):
         raise typer.Exit(INTERRUPTED)
     raise typer.Exit(SOLVED if all(row["status"] == "solved" for row in rows) else LIMIT)
 
@@ -132,7 +145,7 @@ def _pair(features: Path, labels: Path) -> tuple[Any, Any]:
             f"{features} must have a matrix of numbers with a row for each label, got shapes "
             f"{X.shape} and {y.shape}"
         )
-    return X, y
+    return Dataset(features, X, y).numeric().X, y
 
 
 def _parts(
@@ -185,7 +198,11 @@ def _placed(X: Any, y: Any, device: str, dtype: str, needs_torch: bool) -> tuple
 def _on_host(X: Any, dtype: str) -> Any:
     if dtype == "bfloat16":
         raise UserError("--dtype bfloat16 needs a GPU")
-    return np.ascontiguousarray(X, dtype)
+    with np.errstate(over="ignore"):
+        rows = np.ascontiguousarray(X, dtype)
+    if not np.isfinite(rows).all():
+        raise UserError(f"features must be finite as {dtype}: scale them, or --dtype float64")
+    return rows
 
 
 def _list_of(values: str, X: Any) -> FloatArray:
@@ -212,10 +229,8 @@ def _write(model: Any, output: Path | None, head: Path | None) -> None:
 
 def _draw(path: RegularizationPath, rows: list[dict[str, Any]], k: int, file: Path) -> None:
     """Errors over C, and below them the proven gaps."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise UserError("--plot needs matplotlib: pip install 'cornerstep[plot]'") from None
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(6, 5), layout="constrained")
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
     for name, marker in (("top-1 error", "o-"), (f"top-{k} error", "s-")):

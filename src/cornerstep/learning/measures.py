@@ -32,13 +32,16 @@ def class_scores(estimator: Any, X: Any) -> FloatArray:
 
 
 def label_ranks(estimator: Any, X: Any, y: Any) -> IntArray:
-    """How many classes score more than the right one; of equal scores the first class wins."""
-    scores = class_scores(estimator, X)
-    labels = np.searchsorted(to_numpy(estimator.classes_), to_numpy(y))[:, None]
+    """How many classes score more than the right one; of equal scores the first class wins.
+
+    All of them do where the right one is none of the model's.
+    """
+    scores, classes, y = class_scores(estimator, X), to_numpy(estimator.classes_), to_numpy(y)
+    labels = np.minimum(np.searchsorted(classes, y), classes.size - 1)[:, None]
     own = np.take_along_axis(scores, labels, axis=1)
     before = np.arange(scores.shape[1]) < labels
     ranks: IntArray = ((scores > own) | ((scores == own) & before)).sum(axis=1)
-    return ranks
+    return np.where(classes[labels[:, 0]] == y, ranks, classes.size)
 
 
 def margins(estimator: Any, X: Any, y: Any) -> FloatArray:

@@ -121,8 +121,12 @@ def models_along(
     if parameter == "C" and known.get("lam", "auto") != "auto":
         raise ValueError(f"estimator must have lam='auto': lam would replace C, got {estimator!r}")
     given = np.asarray(values)
-    if given.ndim != 1 or given.size == 0 or given.dtype.kind not in "iuf" or not (given > 0).all():
-        raise ValueError(f"values must be a sequence of positive numbers, got {values!r}")
+    if given.ndim != 1 or given.size == 0 or given.dtype.kind not in "iuf" or not (
+        (given > 0) & np.isfinite(given)
+    ).all():  # fmt: skip
+        raise ValueError(
+            f"values must be a sequence of positive numbers that are finite, got {values!r}"
+        )
     ordered = np.sort(given.astype(np.float64))
     if parameter not in _GROWING:
         ordered = ordered[::-1]
