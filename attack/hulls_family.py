@@ -117,7 +117,9 @@ def posed(X: Any, y: Any, share: Any, given: dict[str, Any]) -> tuple[Hulls, Any
         Z = real(X[used])
         Z = Z - Z.mean(axis=0) if signed and name == "linear" else Z  # coefficients sum to 0
         gram = kernel(Z, Z, name, given.get("gamma", 1.0), 2, 1.0)
-    goals = real(y[used]) - np.average(real(y[used]), weights=caps) if signed else 0 * caps
+    goals = 0 * caps  # also where all targets are the same, whatever their mean is rounded to
+    if signed and np.ptp(y[used]):
+        goals = real(y[used]) - np.average(real(y[used]), weights=caps)
     width = LONG(0 if nu is not None or not signed else given.get("epsilon", 0.1))
     return Hulls(gram, caps, goals, width, total, signed), used
 

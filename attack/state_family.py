@@ -26,7 +26,7 @@ _PARAMETERS = {
     "gamma": (-1.0, np.nan, "none"),
     "degree": (-1, 1.5),
     "smoothing": (-1.0, np.nan, np.inf),
-    "intercept_scaling": (0.0, -1.0, np.nan, np.inf),
+    "intercept_scaling": (0.0, -1.0, np.nan, "one"),
     "max_depth": (0, -1, 1.5, 99),
     "max_bins": (1, 10**6),
     "step": ("none",),

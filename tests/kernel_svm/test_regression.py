@@ -12,6 +12,8 @@ from sklearn.svm import SVR, NuSVR
 import cornerstep
 from cornerstep import OneClassHull, ReducedHullSVR, certify
 from cornerstep.kernel_svm.columns import KernelColumns
+from cornerstep.kernel_svm.machines import Rows, pose_regression
+from cornerstep.kernel_svm.pairs import KernelParameters
 from cornerstep.kernel_svm.tube import PairedColumns
 from cornerstep.learning.kernel_blocks import InnerProductKernel
 from cornerstep.optimiser.result import Status
@@ -177,6 +179,21 @@ def test_certify_believes_models_that_are_all_rounding(nu):
         y = rng.standard_normal(8)
         check = certify(model.fit(X, y), X, y)
         assert check.holds, (seed, check.problems)
+
+
+def test_the_edge_of_the_tube_is_rounded_as_its_targets_are():
+    """``epsilon - (y - level)`` of an example there is small, and off by what y is rounded to."""
+    y = np.array([0.8, -0.6, 0.99, 0.7, 0.5, -0.99, -0.07, -0.5])
+    rows = Rows(
+        np.arange(8.0)[:, None],
+        np.arange(8),
+        np.ones(8),
+        KernelParameters("rbf", 1.0, 3, 0.0),
+        10**6,
+    )
+    problem = pose_regression(rows, y, {"C": 7.0, "epsilon": 0.98, "nu": None}).problem
+    least = np.finfo(float).eps / 2 * np.abs(np.tile(y - np.average(y), 2))
+    assert (problem.errors(np.zeros(16)) >= least).all()
 
 
 def test_files_and_reports(tmp_path):

@@ -127,9 +127,9 @@ def placed(client: Any, X: Any, prepared: list[Any]) -> list[Any]:
     """Chunks on their way to workers: near their data if that is there, else as many on each."""
     from distributed import futures_of
 
-    if futures_of(X):  # type: ignore[no-untyped-call]
-        return list(client.compute(prepared))
     workers = sorted(client.scheduler_info(n_workers=-1)["workers"])
+    if not workers or futures_of(X):  # type: ignore[no-untyped-call]
+        return list(client.compute(prepared))  # without a worker they wait for one
     share = len(workers) / len(prepared)
     return [
         client.compute(part, workers=[workers[int(k * share)]], allow_other_workers=True)

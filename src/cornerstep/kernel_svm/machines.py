@@ -82,7 +82,8 @@ def pose_regression(given: Rows, y: FloatArray, size: dict[str, float | None]) -
     linear = np.concatenate([epsilon - targets, -epsilon - targets])
     K = None if nu is None else nu * float(caps.sum()) / 2
     signs = np.repeat([1.0, -1.0], caps.size)
-    problem = TubeProblem(columns, signs, np.tile(caps, 2), K=K, linear=linear)
+    sizes = np.tile(epsilon + np.abs(targets), 2)  # on the edge of the tube they cancel
+    problem = TubeProblem(columns, signs, np.tile(caps, 2), K=K, linear=linear, linear_sizes=sizes)
     return Regression(problem, middle, level)
 
 

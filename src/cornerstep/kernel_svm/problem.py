@@ -82,6 +82,8 @@ class ReducedHullProblem:
         The constant of the C-SVM.
     linear : array of shape (n,), optional
         p, if it is not that of the reduced hulls (0) or of the C-SVM.  Without K the sum of b is 0.
+    linear_sizes : array of shape (n,), optional
+        Numbers of what size p is the rounded sum of; ``|p|`` by default.
     """
 
     #: Whether the solution on fewer examples tells where to start on all.
@@ -96,6 +98,7 @@ class ReducedHullProblem:
         K: float | None = None,
         C: float | None = None,
         linear: FloatArray | None = None,
+        linear_sizes: FloatArray | None = None,
     ) -> None:
         self.columns = columns
         self.signs, self.K, self.C = signs, K, C
@@ -115,7 +118,8 @@ class ReducedHullProblem:
         if linear is None:
             linear = np.zeros(self.n) if C is None else -signs / C
         self.linear = linear
-        self._linear_errors = 2 * UNIT * np.abs(linear)
+        self.linear_sizes = np.abs(linear) if linear_sizes is None else linear_sizes
+        self._linear_errors = 2 * UNIT * self.linear_sizes
         #: Whether the value is half a squared distance, which is no less than 0.
         self.is_distance = not linear.any()
         #: Coordinates from ``split`` on have a sum of their own.
@@ -294,12 +298,17 @@ class ReducedHullProblem:
         if K is not None:
             K = min(K * share, *(float(caps[signs == sign].sum()) for sign in self.class_signs))
         C = None if self.C is None else self.C / share
-        linear = share * self.linear[examples]
-        return type(self)(self.columns.take(examples), signs, caps, K=K, C=C, linear=linear)
+        linear, sizes = (share * part[examples] for part in (self.linear, self.linear_sizes))
+        return type(self)(
+            self.columns.take(examples), signs, caps, K=K, C=C, linear=linear, linear_sizes=sizes
+        )
 
     def on(self, columns: KernelColumns) -> ReducedHullProblem:
         """The same problem with another kernel matrix of the examples."""
-        return type(self)(columns, self.signs, self.caps, K=self.K, C=self.C, linear=self.linear)
+        return type(self)(
+            columns, self.signs, self.caps, K=self.K, C=self.C, linear=self.linear,
+            linear_sizes=self.linear_sizes,
+        )  # fmt: skip
 
     def shuffled(self, rng: np.random.Generator) -> FloatArray:
         """A number in [0, 1) per coordinate: those below a share are that share of each class."""

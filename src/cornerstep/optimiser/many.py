@@ -31,7 +31,7 @@ from cornerstep.optimiser.minimize import minimize
 from cornerstep.optimiser.objectives import LeastSquares
 from cornerstep.optimiser.result import Status
 from cornerstep.optimiser.small_form import SmallForm, small_form
-from cornerstep.optimiser.solver import gap_rounding
+from cornerstep.optimiser.solver import gap_rounding, is_inside
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -196,7 +196,9 @@ class _ManyProblems:
         for i in range(*part.indices(len(self.B))):
             if self.gap[i] <= self.stopping.target(self.value[i]):
                 self.status[i] = Status.SOLVED
-            elif self.status[i] is Status.TIME_LIMIT and not (self._form and self._is_over()):
+            elif math.isnan(self.value[i]) or (
+                self.status[i] is Status.TIME_LIMIT and not (self._form and self._is_over())
+            ):
                 self._solve_alone(i)
             if self.interrupted() and self.status[i] is Status.TIME_LIMIT:
                 self.status[i] = Status.INTERRUPTED
@@ -208,6 +210,8 @@ class _ManyProblems:
         costs = 0.5 * self._gram.diagonal() - linear
         scale = 0.5 * (self.B[part] ** 2).sum(axis=1)
         for k, i in enumerate(range(*part.indices(len(self.B)))):
+            if not np.isfinite(costs[k]).all():
+                continue
             y, factor, solved, rounds = self._start(costs[k], form), Factor(), False, 0
             tol = _EXACT * self.stopping.target(float(scale[k]))
             while not solved and rounds * _STEPS < _ROUNDS * y.size and not self._is_over():
@@ -236,19 +240,28 @@ class _ManyProblems:
         value_errors, errors = objective.errors_at(X, B, residual)
         for k, i in enumerate(range(*part.indices(len(self.B)))):
             x, gradient, value = self.x[i], gradients[:, k], float(values[k])
+            if not np.isfinite(gradient).all():  # refused alone
+                continue
             vertex = vertex_of(self.domain, gradient)
             gap = claimed(float(gradient @ (x - dense(vertex))))
             off = float(value_errors[k]), errors[:, k]
             rounding = gap_rounding(self.domain, x, value, gradient, vertex, gap, off)
+            if not is_inside(self.domain, x):  # numbers at the ends of float64: it is solved alone
+                continue
             self.value[i], self.gap[i] = value, gap + rounding
             if gap <= rounding:  # no step makes it smaller
                 self.status[i] = Status.PRECISION_LIMIT
+
+    def _starts_where_it_is(self, i: int) -> bool:
+        if self._form is None or math.isnan(self.value[i]):
+            return False
+        return bool(np.isinf(self._form.caps).all())
 
     def _solve_alone(self, i: int) -> None:
         with asking(self._is_over, never):
             result = minimize(
                 self.objective.with_target(self.B[i]), self.domain,
-                x0=self.x[i] if self._form and np.isinf(self._form.caps).all() else None,
+                x0=self.x[i] if self._starts_where_it_is(i) else None,
                 tol=self.stopping.tol, rtol=self.stopping.rtol,
             )  # fmt: skip
         self.x[i], self.value[i], self.gap[i] = result.x, result.value, result.gap

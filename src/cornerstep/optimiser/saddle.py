@@ -243,6 +243,7 @@ class _Extragradient:
         bound = look.value - look.gap
         promised, z = self._promise
         if promised > bound:
+            z = _checked(self.dual.domain, z)
             self._gradients, self.z, answer = (
                 (self.saddle.primal_gradient(z), self._gradients[1]),
                 z,
