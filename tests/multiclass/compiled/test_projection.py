@@ -288,7 +288,7 @@ def test_nan_is_never_left_out(make, K):
         point = np.zeros(m)
         point[place] = np.nan
         c, index = np.concatenate([-point[1:], [0.0]])[: m - 1], np.empty(m, np.int64)
-        count = projection._gather.py_func(c, make(np.ones(K)).rho, np.empty(K), index)
+        count = projection.gather.py_func(c, make(np.ones(K)).rho, np.empty(K), index)
         assert place - 1 in index[:count]
 
 

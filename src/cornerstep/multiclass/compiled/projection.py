@@ -318,7 +318,7 @@ def project(c, b_y, rho, whole, beta, scratch, order, starts):
 
 
 @_exactly_inner
-def _gather(c, rho, tops, index):
+def gather(c, rho, tops, index):
     """Move entries of c that may get weight to its front, their places to ``index``; their number.
 
     Of the entries beyond the K largest one gets weight only where a pool that begins among these
@@ -358,7 +358,7 @@ def project_rows(points, labels, rho, whole, reals, integers, out):
             c[j] = -points[i, j if j < y else j + 1]
             index[j] = j
         if 8 * rho.shape[0] < m:  # else most are looked at anyway
-            count = _gather(c, rho, beta, index)
+            count = gather(c, rho, beta, index)
         project(
             c[:count], points[i, y], rho, whole, beta, scratch, integers[0, :count], integers[1]
         )
