@@ -14,7 +14,7 @@ pytest.importorskip("triton", reason="Triton is not installed")
 if not torch.cuda.is_available():
     pytest.skip("no GPU", allow_module_level=True)
 
-from cornerstep.losses import make_loss  # noqa: E402
+from cornerstep.losses import Softmax, TopKEntropy, make_loss  # noqa: E402
 from cornerstep.multiclass.arrays import vertices as array_points  # noqa: E402
 from cornerstep.multiclass.arrays.rows import ArrayExamples, ArrayProblem  # noqa: E402
 
@@ -167,5 +167,61 @@ def test_fused_kernels_agree_with_the_array_code(name, seed, record_property):
         scores = _drawn_scores(kind, n, m, labels, dtype, generator)
         _check_corners(problem, scores, dtype)
         _check_nearest(problem, scores, float(10.0 ** rng.uniform(-4, 1)))
+        rows += n
+    record_property("rows", rows)
+
+
+def _check_entropies(problem, scores, smoothing):
+    n, m = scores.shape
+    z, _ = _margins(problem, scores)
+    spread = z.abs().amax(1) / smoothing
+    fine = torch.isfinite(spread) & (spread < 1e250)
+    sums, _, exact = array_points.nearest_by_arrays(problem)(slice(0, n), scores.clone(), smoothing)
+    units = (problem.largest / problem.scales)[:, None]
+    numbers, near, found = array_points.nearest_on_gpu(problem)(
+        slice(0, n), scores.clone(), smoothing
+    )
+    alpha, expected = found * units, exact * units
+    assert bool(((alpha - expected).abs() <= 1e-12 + 4e-15 * spread[:, None])[fine].all())
+    own = torch.arange(m, device="cuda")[None, :] == problem.labels[:, None]
+    beta = torch.where(own, 0.0, -alpha)
+    assert bool((beta >= 0)[fine].all())
+    assert bool((beta.sum(1) <= 1 + 1e-12)[fine].all())
+    cap = beta.sum(1) / problem.loss.k
+    assert bool((beta.amax(1) <= cap * (1 + 1e-9) + 1e-300)[fine].all())
+    unknown = torch.isnan(z).any(1)
+    assert bool(torch.isnan(alpha[unknown]).any(1).all())
+    if bool(fine.all()):
+        size = (problem.scales * (1 + z.abs().amax(1))).sum() * max(1.0, 1 / smoothing)
+        assert bool(((numbers - sums).abs() <= 1e-12 * size).all())
+    half = near.to(torch.float32) if near.dtype == torch.float64 else near
+    for short in (torch.bfloat16, torch.float16, torch.float32):
+        first, rest = array_points.in_two_parts(half, short)
+        head = first.float()
+        if short == torch.float32:
+            assert bool(((head.view(torch.int32) & 8191) == 0).all())
+        else:
+            assert bool((first == half.to(short))[fine].all())
+        assert bool((rest == (half - head).to(short))[fine].all())
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_fused_entropies_agree_with_the_array_code(seed, record_property):
+    """Softmax and top-k entropy, 10^6 rows over the seeds; and numbers in two parts."""
+    rng = np.random.default_rng([seed, 77])
+    generator = torch.Generator(device="cuda").manual_seed(seed)
+    rows = 0
+    while rows < 130_000:
+        m = int(rng.choice(WIDTHS))
+        n = min(ROWS, ENTRIES // m)
+        kind = str(rng.choice(KINDS))
+        dtype = (torch.float32, torch.bfloat16, torch.float64)[rng.integers(3)]
+        labels = torch.randint(m, (n,), device="cuda", generator=generator)
+        margin = float(rng.choice([0.0, 1.0]))
+        k = int(rng.integers(1, min(32, m - 1) + 1))
+        loss = Softmax(margin) if rng.random() < 0.4 else TopKEntropy(k, margin)
+        problem = _problem(loss, labels, m, dtype, generator)
+        scores = _drawn_scores(kind, n, m, labels, dtype, generator)
+        _check_entropies(problem, scores, float(10.0 ** rng.uniform(-2, 1)))
         rows += n
     record_property("rows", rows)

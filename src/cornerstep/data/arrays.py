@@ -234,8 +234,9 @@ def product(a: Any, b: Any, row: Any = None) -> Any:
     if is_half_precision(a) and not a.is_cuda:
         a, b = a.float(), b.float()
     if is_half_precision(a):
-        out = torch.mm(a, b, out_dtype=torch.float32)
-        return out if row is None else out.add_(row.to(out.dtype))
+        if row is not None:
+            return torch.addmm(row.float(), a, b, out_dtype=torch.float32)
+        return torch.mm(a, b, out_dtype=torch.float32)
     return torch.mm(a, b) if row is None else torch.addmm(row.to(a.dtype), a, b)
 
 

@@ -6,7 +6,6 @@ before has is in the way of the next.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -78,6 +77,17 @@ class RegularizationPath:
         return ax
 
 
+def same_fit(estimator: Any) -> Any:
+    """An estimator with the same attributes.
+
+    ``copy.copy`` asks for a state that could go to another process, and so for dual coefficients
+    that are made of all the data when somebody wants them.
+    """
+    out = object.__new__(type(estimator))
+    vars(out).update(vars(estimator))
+    return out
+
+
 def regularization_path(
     estimator: Any, X: Any, y: Any, values: Sequence[float], *, parameter: str = "C",
     **fit_parameters: Any,
@@ -133,6 +143,6 @@ def models_along(
     runner = clone(estimator).set_params(warm_start=True)
     for value in ordered:
         runner.set_params(**{parameter: float(value)}).fit(X, y, **fit_parameters)
-        yield float(value), copy.copy(runner)
+        yield float(value), same_fit(runner)
         if runner.status_ is Status.INTERRUPTED:
             break

@@ -20,7 +20,6 @@ References
 
 from __future__ import annotations
 
-import copy
 import itertools
 import math
 from dataclasses import dataclass
@@ -36,6 +35,7 @@ from cornerstep.core.curvature import dense_array
 from cornerstep.core.optional import optional_import
 from cornerstep.core.rounding import EPSILON
 from cornerstep.core.types import FloatArray, IntArray
+from cornerstep.learning.path import same_fit
 from cornerstep.multiclass.parameters import has_free_intercept
 from cornerstep.optimiser.result import Status
 
@@ -282,7 +282,7 @@ class _Search:
                 C, tol = near, _TIGHTER * min(model.tol, model.relative_gap_)
             if tol < _LEAST_TOL:
                 return False
-        model = copy.copy(self.runner).set_params(C=C, tol=tol)
+        model = same_fit(self.runner).set_params(C=C, tol=tol)
         model.fit(self.X, self.y, **self.fit_parameters)
         self.runner._state = model._state
         self.interrupted = model.status_ is Status.INTERRUPTED

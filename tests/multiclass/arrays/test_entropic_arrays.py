@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ from cornerstep import MulticlassSVC, certify
 from cornerstep.data.arrays import namespace, to_numpy
 from cornerstep.losses import Softmax, TopKEntropy
 from cornerstep.multiclass.arrays.losses import ArrayLoss
+from cornerstep.multiclass.arrays.rows import ArrayExamples, ArrayProblem
+from cornerstep.multiclass.arrays.vertices import nearest_on_gpu
 
 LOSSES: dict[str, dict[str, Any]] = {
     "softmax": {"loss": "softmax"},
@@ -103,3 +106,46 @@ def test_envelopes_and_penalties_are_those_of_numpy(device: str, loss: Any, size
     assert (points >= -1.0 / loss.k - 1e-12).all()
     penalties = to_numpy(arrays.penalty(_tensor(device, points), y))
     np.testing.assert_allclose(penalties, loss.penalty(points, labels), rtol=1e-12, atol=1e-15)
+
+
+def _for_kernels() -> str:
+    """A GPU, or with ``TRITON_INTERPRET=1`` in the environment Triton's interpreter on the CPU."""
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    pytest.importorskip("triton")
+    if os.environ.get("TRITON_INTERPRET") == "1":
+        return "cpu"
+    if not torch.cuda.is_available():
+        pytest.skip("no GPU")
+    return "cuda"
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of the interpreter: infinities
+@pytest.mark.parametrize("seed", range(24))
+def test_fused_entropies_on_cuda(seed: int) -> None:
+    """Dual points and the four sums over them are those of NumPy, at any smoothing and size."""
+    device = _for_kernels()
+    import torch
+
+    rng = np.random.default_rng(seed)
+    m = int(rng.integers(2, 90))
+    margin, k = float(rng.choice([0.0, 1.0])), int(rng.integers(1, min(m, 8)))
+    loss: Any = Softmax(margin) if seed % 3 == 0 or k >= m else TopKEntropy(k, margin)
+    scores = rng.standard_normal((8, m)) * rng.choice([1e-3, 0.1, 1.0, 10.0, 1e3])
+    if seed % 4 == 0:
+        scores = np.round(2 * scores) / 2
+    smoothing = float(rng.choice([1e-2, 0.3, 1.0, 10.0]))
+    labels = torch.tensor(rng.integers(0, m, 8), device=device)
+    scales = torch.tensor(rng.random(8) + 0.1, device=device)
+    examples = ArrayExamples(torch.zeros((8, 2), dtype=torch.float64, device=device))
+    problem = ArrayProblem(examples, labels, m, loss, scales, smoothing)
+    given = torch.tensor(scores, device=device)
+    numbers, points, _ = nearest_on_gpu(problem)(slice(0, 8), given, smoothing)
+    of, s = labels.cpu().numpy(), scales.cpu().numpy()
+    alpha = (points * problem.largest / scales[:, None]).cpu().numpy()
+    values, expected = loss.smoothed(scores, of, smoothing)
+    np.testing.assert_allclose(alpha, expected, rtol=1e-10, atol=1e-13)
+    z = scores - scores[np.arange(8), of][:, None] + loss.deltas(of, m)
+    sums = [values, loss.gains(expected, of), -(expected * z).sum(1), loss.penalty(expected, of)]
+    size = s @ (1 + np.abs(z).max(1))
+    wanted = [s @ part for part in sums]
+    np.testing.assert_allclose(numbers.cpu().numpy(), wanted, rtol=1e-10, atol=1e-13 * size)

@@ -182,3 +182,15 @@ def test_dual_points_of_huge_scores_prove_no_more_than_they_attain(scale, smooth
             model.fit(X, y)
         check = certify(model, X, y)
         assert check.holds, check.problems
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e-3, 1e4])
+@pytest.mark.parametrize("seed", range(4))
+def test_features_far_from_the_size_of_the_constant_one(seed, scale):
+    """The first dual points are 1e12 times the last there: the bound comes from the last."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(60) % (4 + 2 * seed)
+    X = 0.5 * rng.standard_normal((12, 12))[y] + 0.5 * rng.standard_normal((60, 12))
+    model = MulticlassSVC("softmax", C=scale**-2, tol=1e-6, solver="envelope", max_iter=150)
+    model.fit(scale * X, y)
+    assert model.status_.value == "solved"

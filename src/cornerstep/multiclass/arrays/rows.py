@@ -35,7 +35,7 @@ from cornerstep.data.arrays import (
 from cornerstep.data.digests import of_rows
 from cornerstep.learning.rounding import Rounding
 from cornerstep.multiclass.arrays.losses import ArrayLoss, one_hot
-from cornerstep.multiclass.arrays.vertices import fused_corners, nearest_points
+from cornerstep.multiclass.arrays.vertices import fused_corners, in_two_parts, nearest_points
 from cornerstep.multiclass.losses import Loss
 from cornerstep.multiclass.rounding import Reach, check_scales
 from cornerstep.multiclass.solvers.passes import (
@@ -157,10 +157,7 @@ class ArrayExamples:
         if exact or not (is_half_precision(rows) or (self.quick and self.tf32)):
             across = xp.astype(xp.permute_dims(coefficients, (1, 0)), rows.dtype, copy=False)
             return xp.astype(product(across, rows), xp.float64)
-        coefficients = xp.astype(coefficients, xp.float32, copy=False)
-        first = truncate_mantissa(coefficients, rows.dtype)
-        rest = coefficients - xp.astype(first, xp.float32, copy=False)
-        parts = first, xp.astype(rest, rows.dtype, copy=False)
+        parts = in_two_parts(xp.astype(coefficients, xp.float32, copy=False), rows.dtype)
         first, rest = (product(xp.permute_dims(part, (1, 0)), rows) for part in parts)
         return xp.astype(first, xp.float64) + rest
 

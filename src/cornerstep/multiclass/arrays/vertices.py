@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cornerstep.data.arrays import has_triton, is_half_precision, is_torch, on_gpu
+from cornerstep.data.arrays import (
+    has_triton,
+    is_half_precision,
+    is_torch,
+    namespace,
+    on_gpu,
+    truncate_mantissa,
+)
 
 if TYPE_CHECKING:
     from cornerstep.multiclass.arrays.rows import ArrayProblem
@@ -45,7 +52,7 @@ def nearest_points(problem: ArrayProblem) -> Nearest:
     and what smoothing takes mu/2 of, ``s_i |alpha_i|²``; and ``s_i alpha_i / max s`` in the
     precision of products and in float64.
     """
-    if on_gpu(problem.examples.data) and has_triton() and not problem.loss.entropic:
+    if on_gpu(problem.examples.data) and has_triton():
         from cornerstep.multiclass.arrays.triton_launch import LONGEST
 
         if problem.loss.rho.size <= LONGEST:
@@ -128,10 +135,11 @@ def nearest_on_gpu(problem: ArrayProblem) -> Nearest:
     """:func:`nearest_points` by one kernel on a GPU."""
     import torch
 
-    from cornerstep.multiclass.arrays.triton_envelope import nearest
+    from cornerstep.multiclass.arrays import triton_entropic, triton_envelope
 
     loss, targets, nothing = problem.losses, _targets(problem), problem.scales[:0]
-    constants = problem.scales.new_tensor([0.0, problem.largest])
+    margin = float(problem.loss.margin)
+    constants = problem.scales.new_tensor([0.0, problem.largest, margin])
 
     def find(block: slice, scores: Any, smoothing: float) -> tuple[Any, Any, Any]:
         constants[0].fill_(smoothing)
@@ -139,10 +147,28 @@ def nearest_on_gpu(problem: ArrayProblem) -> Nearest:
         double = scores.dtype == torch.float64
         exact = nothing if double else torch.empty_like(scores, dtype=torch.float64)
         whose = targets(block)
-        nearest(scores, whose, constants, loss.rho, loss.equal, loss.whole, exact, numbers)
+        if problem.loss.entropic:
+            count = len(loss.weights)
+            triton_entropic.nearest(scores, whose, constants, count, exact, numbers)
+        else:
+            triton_envelope.nearest(
+                scores, whose, constants, loss.rho, loss.equal, loss.whole, exact, numbers
+            )
         return numbers.sum(0), scores, scores if double else exact
 
     return find
+
+
+def in_two_parts(coefficients: Any, dtype: Any) -> tuple[Any, Any]:
+    """Numbers of float32 in a shorter type, and in that type what it leaves out."""
+    if on_gpu(coefficients) and has_triton():
+        from cornerstep.multiclass.arrays.triton_split import split
+
+        return split(coefficients, dtype)
+    xp = namespace(coefficients)
+    first = truncate_mantissa(coefficients, dtype)
+    rest = coefficients - xp.astype(first, xp.float32, copy=False)
+    return first, xp.astype(rest, dtype, copy=False)
 
 
 def _by_arrays(problem: ArrayProblem) -> Corners:

@@ -145,14 +145,32 @@ class Hull:
         return left
 
     def correct(self, accuracy: float) -> None:
-        """Find the best weights, to so much of the dual value."""
+        """Find the best weights, to so much of the dual value.
+
+        A point that is better alone than the mixture is begun from, and what rounding makes worse
+        is not taken: where the squares of points differ by more than float64 has digits, as
+        between the first points and the last on features of very different sizes, mixtures with
+        the large ones are known to few digits or none.
+        """
         k = self.count
-        weights, gram, linear = self.weights[:k].copy(), self.gram[:k, :k], self.linear[:k]
+        gram, linear = self.gram[:k, :k], self.linear[:k]
+        start = self.weights[:k].copy()
+        alone = linear - 0.5 * gram.diagonal()
+        best = int(np.argmax(alone))
+        if not alone[best] <= self._value(start):
+            start = np.zeros(k)
+            start[best] = 1.0
+        weights = start.copy()
         size = max(float(np.abs(gram).max()), float(np.abs(linear).max()))
         if 0.0 < size < math.inf:
-            gram = np.ascontiguousarray(gram / size)
-            improve(gram, linear / size, weights, accuracy / size, _STEPS, Factor())
-        self.weights[:k] = weights
+            scaled = np.ascontiguousarray(gram / size)
+            improve(scaled, linear / size, weights, accuracy / size, _STEPS, Factor())
+        self.weights[:k] = weights if self._value(weights) >= self._value(start) else start
+
+    def _value(self, weights: np.ndarray) -> float:
+        """The dual value of a mixture."""
+        k = self.count
+        return float(weights @ (self.linear[:k] - 0.5 * (self.gram[:k, :k] @ weights)))
 
     def size(self) -> tuple[float, float]:
         """``|W|²`` of the best point, and a bound of the rounding of its image."""
