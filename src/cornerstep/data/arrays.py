@@ -240,6 +240,24 @@ def product(a: Any, b: Any, row: Any = None) -> Any:
     return torch.mm(a, b) if row is None else torch.addmm(row.to(a.dtype), a, b)
 
 
+def product_in_parts(a: Any, b: Any) -> Any:
+    """``a @ b`` as float32 would have it, of a short type and float64, on a GPU.
+
+    ``b`` is a sum of three matrices of the short type, whose products with ``a`` are exact: three
+    products of short types take a third of the time of one in float32.
+    """
+    import torch
+
+    parts, rest = [], b
+    for _ in range(3):
+        parts.append(rest.to(a.dtype))
+        rest = rest - parts[-1].to(b.dtype)
+    out = torch.mm(a, parts.pop(), out_dtype=torch.float32)
+    while parts:
+        out = torch.addmm(out, a, parts.pop(), out_dtype=torch.float32)
+    return out
+
+
 def has_triton() -> bool:
     """Whether kernels for the GPU can be compiled."""
     return find_spec("triton") is not None

@@ -28,6 +28,7 @@ from cornerstep.data.arrays import (
     namespace,
     on_gpu,
     product,
+    product_in_parts,
     quick_products,
     to_numpy,
     truncate_mantissa,
@@ -100,19 +101,24 @@ class ArrayExamples:
     def scores(self, block: slice, image: Any, shift: Any = None) -> Any:
         """Scores in the precision of the data, at least float32; plus a shift for each class."""
         rows = self.data[block, :]
-        if not self.quick and is_half_precision(rows):
-            rows = self.xp.astype(rows, self.xp.float32)
+        exact = not self.quick and is_half_precision(rows)
+        if exact and not on_gpu(rows):
+            rows, exact = self.xp.astype(rows, self.xp.float32), False
         weights, unit = image[:, : self.features], self._unit(rows, image)
         if unit is not None:
             weights = weights / unit
-        weights = self.xp.astype(weights, rows.dtype, copy=False)
         bias = self.constant * image[:, self.features] if self.constant else None
         if shift is not None:
             bias = shift if bias is None else bias + shift
         across = self.xp.permute_dims(weights, (1, 0))
-        if unit is None:
-            return product(rows, across, bias)
-        out = product(rows, across) * self.xp.astype(unit, self.xp.float32)
+        if exact:
+            out = product_in_parts(rows, across)
+        elif unit is None:
+            return product(rows, self.xp.astype(across, rows.dtype, copy=False), bias)
+        else:
+            out = product(rows, self.xp.astype(across, rows.dtype, copy=False))
+        if unit is not None:
+            out = out * self.xp.astype(unit, self.xp.float32)
         return out if bias is None else out + self.xp.astype(bias, self.xp.float32)[None, :]
 
     def _unit(self, rows: Any, image: Any) -> Any:

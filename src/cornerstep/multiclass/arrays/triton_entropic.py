@@ -75,10 +75,9 @@ def _entropic(
         cap = -tl.log(0.0 * mu + COUNT)
         shift = cap - tail
         for back in tl.static_range(COUNT - 1):
-            first: tl.constexpr = COUNT - 2 - back
-            top = tl.sum(tl.where(heads == first, tops, 0.0), 0) - place
+            top = tl.sum(tl.where(heads == COUNT - 2 - back, tops, 0.0), 0) - place
             tail = _log_of_sum(tail, top)
-            wider = tl.log((0.0 * mu + (COUNT - first)) / COUNT) - tail
+            wider = tl.log((0.0 * mu + (2 + back)) / COUNT) - tail
             shift = tl.where(wider + top <= cap, wider, shift)
         exponents = tl.minimum(c - place + shift, cap)
         u = tl.exp(exponents)

@@ -94,40 +94,42 @@ def _nearest(
         delta = tl.load(first + columns, mask=inside, other=0.0)
     c = tl.where(inside & (columns != y), (z + delta) / mu, float("-inf"))
     unknown = tl.sum((inside & (z != z)).to(tl.int32), 0) > 0  # NaN: the maxima pass it over
-    # the largest entries and where they are, and the same one place later
-    rest = c
-    tops, shifted = tl.zeros([HEADS], tl.float64), tl.zeros([HEADS], tl.float64)
-    places, shifted_places = tl.zeros([HEADS], tl.int32), tl.zeros([HEADS], tl.int32)
-    before = 0.0 * mu
-    last = 0.0 * mu
-    for h in tl.static_range(COUNT):
-        top = tl.max(rest, 0)
-        place = tl.min(tl.where(rest == top, columns, WIDTH), 0)  # ties: the first
-        rest = tl.where(columns == place, float("-inf"), rest)
-        tops, places = tl.where(heads == h, top, tops), tl.where(heads == h, place, places)
-        if WHOLE:
-            shifted = tl.where(heads == h + 1, top, shifted)
-            shifted_places = tl.where(heads == h + 1, place, shifted_places)
-        before = last
-        last = top
-    if WHOLE:
-        x, _ = with_label(tops, shifted, 0.0 * mu, heads, COUNT)
-        loss = tl.maximum(tl.sum(weights * tl.where(heads < COUNT, x, 0.0), 0), 0.0)
-    else:
-        loss = tl.sum(weights * tl.maximum(tops, 0.0), 0)
     beta = tl.zeros([WIDTH], tl.float64)
-    if loss > 0.0:
-        if EQUAL:
-            cap = tl.load(rho)
-            after = tl.maximum(tl.max(rest, 0), last - cap)  # there may be none
-            beta = _equal(c, cap, before, last, after, COUNT, WHOLE)
-        elif WHOLE:
-            beta = whole(
-                c, rest, tops, shifted, places, shifted_places, weights, columns, heads,
-                COUNT, WIDTH,
-            )  # fmt: skip
+    loss = 0.0 * mu
+    if tl.max(c, 0) > 0.0:  # else no margin is lost, whatever the weights
+        # the largest entries and where they are, and the same one place later
+        rest = c
+        tops, shifted = tl.zeros([HEADS], tl.float64), tl.zeros([HEADS], tl.float64)
+        places, shifted_places = tl.zeros([HEADS], tl.int32), tl.zeros([HEADS], tl.int32)
+        before = 0.0 * mu
+        last = 0.0 * mu
+        for h in tl.static_range(COUNT):
+            top = tl.max(rest, 0)
+            place = tl.min(tl.where(rest == top, columns, WIDTH), 0)  # ties: the first
+            rest = tl.where(columns == place, float("-inf"), rest)
+            tops, places = tl.where(heads == h, top, tops), tl.where(heads == h, place, places)
+            if WHOLE:
+                shifted = tl.where(heads == h + 1, top, shifted)
+                shifted_places = tl.where(heads == h + 1, place, shifted_places)
+            before = last
+            last = top
+        if WHOLE:
+            x, _ = with_label(tops, shifted, 0.0 * mu, heads, COUNT)
+            loss = tl.maximum(tl.sum(weights * tl.where(heads < COUNT, x, 0.0), 0), 0.0)
         else:
-            beta = each(c, rest, tops, places, weights, columns, heads, COUNT)
+            loss = tl.sum(weights * tl.maximum(tops, 0.0), 0)
+        if loss > 0.0:
+            if EQUAL:
+                cap = tl.load(rho)
+                after = tl.maximum(tl.max(rest, 0), last - cap)  # there may be none
+                beta = _equal(c, cap, before, last, after, COUNT, WHOLE)
+            elif WHOLE:
+                beta = whole(
+                    c, rest, tops, shifted, places, shifted_places, weights, columns, heads,
+                    COUNT, WIDTH,
+                )  # fmt: skip
+            else:
+                beta = each(c, rest, tops, places, weights, columns, heads, COUNT)
     total = tl.sum(beta, 0)
     earned = tl.where(beta > 0.0, beta * c, 0.0)
     tl.store(numbers + row * 4, tl.where(unknown, float("nan"), scale * mu * loss))
