@@ -329,3 +329,23 @@ def test_cuda_labels_that_are_no_class_have_no_loss():
     labels[1], labels[2] = M, -1
     values = MarginLoss(reduction="none")(scores.cuda(), labels.cuda())
     assert torch.isnan(values).tolist() == [False, True, True, False]
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("name", [name for name in LOSSES if name != "softmax"])
+def test_cuda_batches_with_weights_and_labels_that_do_not_count(name, reduction):
+    torch.manual_seed(0)
+    scores, labels = torch.randn(40, 7), torch.randint(0, 7, (40,))
+    labels[::5] = -100
+    scores[3, (labels[3] + 1) % 7] = -torch.inf
+    weight = torch.rand(7)
+    found = []
+    for device in ("cpu", "cuda"):
+        module = MarginLoss(name, weight=weight, reduction=reduction, **LOSSES[name]).to(device)
+        given = scores.to(device).requires_grad_()
+        value = module(given, labels.to(device))
+        value.sum().backward()
+        found.append((value.detach().cpu(), given.grad.cpu()))
+    for here, there in zip(*found, strict=True):
+        torch.testing.assert_close(here, there, rtol=1e-4, atol=1e-5)

@@ -37,8 +37,8 @@ class MarginLoss(torch.nn.Module):
     Half-precision scores, as autocast makes them, are computed with in float64 (softmax, by torch's
     own cross-entropy, in float32) and give a loss in float32.  A class with the score -inf is never
     guessed and has no gradient; where it is the label, the loss is inf.  A row with NaN, with inf,
-    or with -inf alone, and on a GPU one whose label is no class, has the loss NaN.  There are
-    second derivatives of softmax alone.
+    or with -inf alone, and on a GPU one whose label is no class, has the loss NaN.  Softmax is
+    torch's own cross-entropy, in all that is not said here, and alone has second derivatives.
 
     Parameters
     ----------
@@ -127,22 +127,113 @@ class MarginLoss(torch.nn.Module):
         shape, classes = labels.shape, 0 if scores.ndim == 1 else 1
         rows = scores.movedim(classes, -1).reshape(-1, scores.shape[classes])
         labels = labels.reshape(-1).long()
-        counts = labels != self.ignore_index
-        labels = torch.where(counts, labels, 0)
         if isinstance(self.loss, Softmax):
-            values = _cross_entropies(rows, labels, self.loss.margin, float(self.smoothing))
+            values = self._cross_entropy(rows, labels)
         else:
-            values = _Envelope.apply(rows, labels, self.loss, float(self.smoothing))
-        if self.weight is None:
-            weights = counts.to(values.dtype)
-        else:
-            inside = labels.clamp(0, rows.shape[1] - 1)
-            weights = torch.where(counts, self.weight.to(values.dtype)[inside], 0.0)
+            values = _Envelope.apply(rows, labels, self)
+        return values.reshape(shape) if self.reduction == "none" else values
+
+    def _cross_entropy(self, scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """Softmax by torch's own: ``mu`` times the cross-entropy of ``(s - margin e_y) / mu``."""
+        mu, margin = float(self.smoothing), self.loss.margin
+        scores = scores.float() if scores.dtype in HALF else scores
+        if margin:
+            of = labels.clamp(0, scores.shape[1] - 1)[:, None]
+            scores = scores.scatter_add(1, of, torch.full_like(of, -margin, dtype=scores.dtype))
+        values = torch.nn.functional.cross_entropy(
+            scores if mu == 1 else scores / mu, labels,
+            None if self.weight is None else self.weight.to(scores.dtype),
+            ignore_index=self.ignore_index, reduction=self.reduction,
+        )  # fmt: skip
+        return values if mu == 1 else mu * values
+
+    def examples(
+        self, scores: torch.Tensor, labels: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """The losses of rows, their weights and the gradients: all but the reduction."""
+        if self.smoothing and len(scores) and self._is_fused(scores):
+            return self._fused(scores.contiguous(), labels)
+        m = scores.shape[1]
+        counts, known = labels != self.ignore_index, (labels >= 0) & (labels < m)
+        of = torch.where(counts & known, labels, 0)
+        here = scores.device.type == "cpu" or not isinstance(self.loss, Loss | TopKEntropy)
+        find = _by_oracles if here else self._by_tensors
+        values, points = find(scores, of, self.loss, float(self.smoothing))
+        if len(scores):
+            masked = scores.gather(1, of[:, None])[:, 0] == -torch.inf
+            values = torch.where(masked & ~values.isnan(), torch.inf, values)
+        values = torch.where(known, values, torch.nan)
+        values = values.to(torch.float32 if scores.dtype in HALF else scores.dtype)
+        weights = torch.ones_like(values) if self.weight is None else self.weight.to(values)[of]
+        weights = torch.where(counts, weights, 0.0)
         values = torch.where(counts, weights * values, 0.0)
-        if self.reduction == "none":
-            return values.reshape(shape)
-        total = values.sum()
-        return total if self.reduction == "sum" else total / weights.sum()
+        if self.weight is not None or not bool(counts.all()):
+            points = torch.where(counts[:, None], weights.to(points.dtype)[:, None] * points, 0.0)
+        return values, weights, points.neg_()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_prepared"}
+
+    def _arrays(self, scores: torch.Tensor) -> tuple[ArrayLoss, torch.Tensor]:
+        """The loss on the device of scores, and what kernels read of it: made once."""
+        m, kept = scores.shape[1], self.__dict__.setdefault("_prepared", {})
+        key = scores.device, m, self.loss, float(self.smoothing)
+        if key not in kept:
+            loss: Any = self.loss
+            arrays = ArrayLoss(loss, namespace(scores), scores, m)
+            constants = arrays.rho.new_tensor([key[3], 1.0, self.loss.margin, _LOWEST])
+            kept.clear()
+            kept[key] = arrays, constants
+        out: tuple[ArrayLoss, torch.Tensor] = kept[key]
+        return out
+
+    def _is_fused(self, scores: torch.Tensor) -> bool:
+        if not (scores.is_cuda and has_triton() and isinstance(self.loss, Loss | TopKEntropy)):
+            return False
+        from cornerstep.multiclass.arrays.triton_launch import LONGEST
+
+        return self.loss.rho.size <= LONGEST
+
+    def _fused(
+        self, scores: torch.Tensor, labels: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """By one kernel, which reads and writes each score once."""
+        from cornerstep.multiclass.arrays import triton_entropic, triton_envelope
+        from cornerstep.multiclass.arrays.triton_launch import Targets
+
+        arrays, constants = self._arrays(scores)
+        nothing = constants[:0]
+        targets = Targets(
+            labels, nothing if self.weight is None else self.weight,
+            nothing if arrays.costs is None else arrays.costs, int(arrays.costs is not None),
+            self.ignore_index,
+        )  # fmt: skip
+        kind = torch.float64 if scores.dtype == torch.float64 else torch.float32
+        numbers = torch.empty((len(scores), 2), dtype=kind, device=scores.device)
+        gradients = torch.empty_like(scores)
+        if self.loss.entropic:
+            count = len(arrays.weights)
+            triton_entropic.nearest(scores, targets, constants, count, gradients, numbers)
+        else:
+            triton_envelope.nearest(
+                scores, targets, constants, arrays.rho, arrays.equal, arrays.whole, gradients,
+                numbers,
+            )  # fmt: skip
+        return numbers[:, 0], numbers[:, 1], gradients
+
+    def _by_tensors(
+        self, scores: torch.Tensor, labels: torch.Tensor, loss: Any, smoothing: float
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """By operations on whole tensors."""
+        arrays, _ = self._arrays(scores)
+        rows = _without_infinite(scores.double())
+        deltas = arrays.deltas(slice(None), labels, torch.float64)
+        if smoothing:
+            values, points = arrays.envelopes(rows, labels, deltas, smoothing)
+        else:
+            values, _, points = arrays.corners(rows, labels, deltas)
+        good = torch.isfinite(rows).all(dim=1) & (scores > -torch.inf).any(dim=1)
+        return torch.where(good, values, torch.nan), points.to(scores.dtype)
 
     def _check(self, scores: torch.Tensor, labels: torch.Tensor) -> None:
         for name, given in (("scores", scores), ("labels", labels)):
@@ -180,47 +271,33 @@ class MarginLoss(torch.nn.Module):
                 )
 
 
-def _known(labels: torch.Tensor, m: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Which labels are classes, and the labels with 0 for the others."""
-    known = (labels >= 0) & (labels < m)
-    return known, torch.where(known, labels, 0)
-
-
-def _cross_entropies(
-    scores: torch.Tensor, labels: torch.Tensor, margin: float, smoothing: float
-) -> torch.Tensor:
-    """Softmax by torch's own: ``mu`` times the cross-entropy of ``(s + margin (1 - e_y)) / mu``."""
-    known, of = _known(labels, scores.shape[1])
-    scores = scores.float() if scores.dtype in HALF else scores
-    if margin:
-        own = torch.nn.functional.one_hot(of, scores.shape[1]).to(scores.dtype)
-        scores = scores + margin * (1 - own)
-    values = torch.nn.functional.cross_entropy(scores / smoothing, of, reduction="none")
-    return torch.where(known, smoothing * values, torch.nan)
-
-
 class _Envelope(torch.autograd.Function):
-    """Values of rows of scores; the backward pass multiplies the points found with them."""
+    """The loss of a batch; the backward pass multiplies the gradients found with it."""
 
     @staticmethod
-    def forward(ctx: Any, scores: Any, labels: Any, loss: SimplexLoss, smoothing: float) -> Any:
-        known, of = _known(labels, scores.shape[1])
-        here = scores.device.type == "cpu" or not isinstance(loss, Loss | TopKEntropy)
-        find = _by_oracles if here else _by_tensors
-        values, points = find(scores.detach(), of, loss, smoothing)
-        ctx.save_for_backward(points)
-        if len(scores):
-            masked = scores.gather(1, of[:, None])[:, 0] == -torch.inf
-            values = torch.where(masked & ~values.isnan(), torch.inf, values)
-        values = torch.where(known, values, torch.nan)
-        return values.to(torch.float32 if scores.dtype in HALF else scores.dtype)
+    def forward(ctx: Any, scores: Any, labels: Any, module: MarginLoss) -> Any:
+        values, weights, gradients = module.examples(scores, labels)
+        ctx.reduction = module.reduction
+        if module.reduction == "none":
+            ctx.save_for_backward(gradients)
+            return values.contiguous()
+        if module.reduction == "sum":
+            ctx.save_for_backward(gradients)
+            return values.sum()
+        count = weights.sum()
+        ctx.save_for_backward(gradients, count)
+        return values.sum() / count
 
     @staticmethod
     def backward(ctx: Any, gradient: Any) -> Any:
         if torch.is_grad_enabled():  # the points would be taken for constants
             raise RuntimeError("MarginLoss has no second derivatives: create_graph must be False")
-        (points,) = ctx.saved_tensors
-        return -gradient.to(points.dtype)[:, None] * points, None, None, None
+        gradients, *count = ctx.saved_tensors
+        if count:
+            gradient = gradient / count[0]
+        elif ctx.reduction == "none":
+            gradient = gradient.to(gradients.dtype)[:, None]
+        return gradients * gradient, None, None
 
 
 def _by_oracles(
@@ -247,49 +324,6 @@ def _by_oracles(
     return found.to(scores.device), points.to(scores.device)
 
 
-def _by_tensors(
-    scores: torch.Tensor, labels: torch.Tensor, loss: Any, smoothing: float
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """By the fused kernel on a GPU that has it, else by operations on whole tensors."""
-    arrays = ArrayLoss(loss, namespace(scores), scores, scores.shape[1])
-    if smoothing and not loss.entropic and _is_fused(scores, arrays):
-        return _fused(scores, labels, arrays, smoothing)
-    rows = _without_infinite(scores.double())
-    deltas = arrays.deltas(slice(None), labels, torch.float64)
-    if smoothing:
-        values, points = arrays.envelopes(rows, labels, deltas, smoothing)
-    else:
-        values, _, points = arrays.corners(rows, labels, deltas)
-    good = torch.isfinite(rows).all(dim=1) & (scores > -torch.inf).any(dim=1)
-    return torch.where(good, values, torch.nan), points.to(scores.dtype)
-
-
 def _without_infinite(scores: torch.Tensor) -> torch.Tensor:
     lowest = max(torch.finfo(scores.dtype).min, _LOWEST)
     return torch.where(scores == -torch.inf, lowest, scores)
-
-
-def _is_fused(scores: torch.Tensor, arrays: ArrayLoss) -> bool:
-    if not (scores.is_cuda and has_triton()):
-        return False
-    from cornerstep.multiclass.arrays.triton_launch import LONGEST
-
-    return len(arrays.weights) <= LONGEST
-
-
-def _fused(
-    scores: torch.Tensor, labels: torch.Tensor, arrays: ArrayLoss, smoothing: float
-) -> tuple[torch.Tensor, torch.Tensor]:
-    from cornerstep.multiclass.arrays.triton_envelope import nearest
-    from cornerstep.multiclass.arrays.triton_launch import Targets
-
-    ones = torch.ones(len(scores), dtype=torch.float64, device=scores.device)
-    costs, mode = (ones[:0], 0) if arrays.costs is None else (arrays.costs, 1)
-    constants = ones.new_tensor([smoothing, 1.0])
-    points = _without_infinite(scores).contiguous()
-    numbers = ones.new_empty((len(scores), 4))
-    nearest(
-        points, Targets(labels, ones, costs, mode), constants, arrays.rho, arrays.equal,
-        arrays.whole, ones[:0], numbers,
-    )  # fmt: skip
-    return numbers[:, 2] - 0.5 * smoothing * numbers[:, 3], points

@@ -12,7 +12,13 @@ from typing import Any
 import triton
 import triton.language as tl
 
-from cornerstep.multiclass.arrays.triton_launch import Targets, launch
+from cornerstep.multiclass.arrays.triton_launch import (
+    Targets,
+    batch_of,
+    launch,
+    row_of,
+    store_batch,
+)
 
 _WARPS = {128: 1, 512: 2, 2048: 4, 8192: 8}
 
@@ -39,18 +45,17 @@ def _both(a, b, c, d):
 
 @triton.jit
 def _entropic(
-    scores, labels, scales, costs, constants, exact, numbers, spread, n, m,
-    MODE: tl.constexpr, WIDTH: tl.constexpr, COUNT: tl.constexpr, HEADS: tl.constexpr,
-    DOUBLE: tl.constexpr,
+    scores, labels, scales, costs, constants, exact, numbers, spread, n, m, ignored,
+    WIDTH: tl.constexpr, COUNT: tl.constexpr, HEADS: tl.constexpr, DOUBLE: tl.constexpr,
+    BATCH: tl.constexpr, WEIGHTED: tl.constexpr,
 ):  # fmt: skip
     row = (tl.program_id(0).to(tl.int64) * spread) % n
     columns = tl.arange(0, WIDTH)
     inside = columns < m
-    y = tl.load(labels + row).to(tl.int32)
-    scale = tl.load(scales + row)
+    y, scale, z, given = row_of(
+        scores, labels, scales, constants, row, columns, inside, m, ignored, BATCH, WEIGHTED
+    )
     mu, unit, margin = tl.load(constants), tl.load(constants + 1), tl.load(constants + 2)
-    z = tl.load(scores + row * m + columns, mask=inside, other=float("-inf")).to(tl.float64)
-    z = z - tl.load(scores + row * m + y).to(tl.float64)
     # maxima and minima pass a NaN over, sums do not: it stays one by ``power`` or ``tail``
     c = tl.where(inside & (columns != y), (z + margin) * (1.0 / mu), float("-inf"))
     if COUNT == 1:
@@ -88,16 +93,21 @@ def _entropic(
         total = tl.where(tail == tail, mean - logs, tail)
     value = tl.maximum(total, 0.0) + _log1p(tl.exp(-tl.abs(total)))
     share = tl.exp(total - value)  # of the classes other than the label
-    entropy = share * (logs + (total - value)) - tl.exp(-value) * value
-    tl.store(numbers + row * 4, scale * mu * value)
-    tl.store(numbers + row * 4 + 1, scale * margin * share)
-    tl.store(numbers + row * 4 + 2, scale * mu * share * mean)
-    tl.store(numbers + row * 4 + 3, 2.0 * scale * entropy)
-    point = (scale / unit) * tl.where(columns == y, share, -share * u)
-    tl.debug_barrier()
-    tl.store(scores + row * m + columns, point.to(scores.dtype.element_ty), mask=inside)
-    if DOUBLE:
-        tl.store(exact + row * m + columns, point, mask=inside)
+    if BATCH:
+        store_batch(
+            numbers, exact, row, columns, inside, m, y, scale, given, mu * value, share, share * u
+        )
+    else:
+        entropy = share * (logs + (total - value)) - tl.exp(-value) * value
+        tl.store(numbers + row * 4, scale * mu * value)
+        tl.store(numbers + row * 4 + 1, scale * margin * share)
+        tl.store(numbers + row * 4 + 2, scale * mu * share * mean)
+        tl.store(numbers + row * 4 + 3, 2.0 * scale * entropy)
+        point = (scale / unit) * tl.where(columns == y, share, -share * u)
+        tl.debug_barrier()
+        tl.store(scores + row * m + columns, point.to(scores.dtype.element_ty), mask=inside)
+        if DOUBLE:
+            tl.store(exact + row * m + columns, point, mask=inside)
 
 
 def nearest(
@@ -105,23 +115,27 @@ def nearest(
 ) -> None:
     """Overwrite rows of scores by ``s_i alpha_i / unit`` of the dual points of the envelopes.
 
+    Of a batch of a network the scores stay as they are.
+
     Parameters
     ----------
     scores : tensor of shape (n, m)
         float32 or float64, contiguous, as all tensors here.
     targets : Targets
         Without costs.
-    constants : tensor of shape (3,)
-        mu, the unit and the margin, in float64.
+    constants : tensor of shape (4,)
+        mu, the unit, the margin, and of a batch what is in the place of -inf, in float64.
     count : int
         The k of top-k; 1 for softmax.
     exact : tensor of shape (n, m), or empty
-        Gets the same in float64.
+        Gets the same in float64; of a batch the gradients, in any precision.
     numbers : tensor of shape (n, 4)
         Gets ``s_i`` times Phi_mu, ``<Delta_i, beta_i>``, ``<beta_i, z_i>`` and
-        ``2 sum_j beta_ij ln beta_ij``, the label's share included.
+        ``2 sum_j beta_ij ln beta_ij``, the label's share included; of a batch, with the shape
+        (n, 2), ``s_i Phi_mu`` and ``s_i``.
     """
     launch(
         _entropic, scores, targets, (constants, exact, numbers), _WARPS,
-        COUNT=count, HEADS=triton.next_power_of_2(count), DOUBLE=exact.numel() > 0,
+        COUNT=count, HEADS=triton.next_power_of_2(count), DOUBLE=exact.shape[0] > 0,
+        **batch_of(targets),
     )  # fmt: skip

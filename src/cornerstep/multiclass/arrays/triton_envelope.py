@@ -13,7 +13,13 @@ from typing import Any
 import triton
 import triton.language as tl
 
-from cornerstep.multiclass.arrays.triton_launch import Targets, launch
+from cornerstep.multiclass.arrays.triton_launch import (
+    Targets,
+    batch_of,
+    launch,
+    row_of,
+    store_batch,
+)
 from cornerstep.multiclass.arrays.triton_weighted import (
     STEPS,
     each,
@@ -73,20 +79,20 @@ def _equal(c, cap, before, last, after, COUNT: tl.constexpr, WHOLE: tl.constexpr
 
 @triton.jit
 def _nearest(
-    scores, labels, scales, costs, constants, rho, exact, numbers, spread, n, m,
+    scores, labels, scales, costs, constants, rho, exact, numbers, spread, n, m, ignored,
     MODE: tl.constexpr, WIDTH: tl.constexpr, COUNT: tl.constexpr, HEADS: tl.constexpr,
-    EQUAL: tl.constexpr, WHOLE: tl.constexpr, DOUBLE: tl.constexpr,
+    EQUAL: tl.constexpr, WHOLE: tl.constexpr, DOUBLE: tl.constexpr, BATCH: tl.constexpr,
+    WEIGHTED: tl.constexpr,
 ):  # fmt: skip
     row = (tl.program_id(0).to(tl.int64) * spread) % n
     columns = tl.arange(0, WIDTH)
     heads = tl.arange(0, HEADS)
     inside = columns < m
-    y = tl.load(labels + row).to(tl.int32)
-    scale = tl.load(scales + row)
+    y, scale, z, given = row_of(
+        scores, labels, scales, constants, row, columns, inside, m, ignored, BATCH, WEIGHTED
+    )
     mu, unit = tl.load(constants), tl.load(constants + 1)
     weights = tl.load(rho + heads, mask=heads < COUNT, other=0.0)
-    z = tl.load(scores + row * m + columns, mask=inside, other=float("-inf")).to(tl.float64)
-    z = z - tl.load(scores + row * m + y).to(tl.float64)
     if MODE == 0:
         delta = tl.where(inside, 1.0, 0.0).to(tl.float64)
     else:
@@ -131,16 +137,22 @@ def _nearest(
             else:
                 beta = each(c, rest, tops, places, weights, columns, heads, COUNT)
     total = tl.sum(beta, 0)
-    earned = tl.where(beta > 0.0, beta * c, 0.0)
-    tl.store(numbers + row * 4, tl.where(unknown, float("nan"), scale * mu * loss))
-    tl.store(numbers + row * 4 + 1, scale * tl.sum(beta * delta, 0))
-    tl.store(numbers + row * 4 + 2, tl.where(unknown, float("nan"), scale * mu * tl.sum(earned, 0)))
-    tl.store(numbers + row * 4 + 3, scale * (tl.sum(beta * beta, 0) + total * total))
-    point = (scale / unit) * tl.where(columns == y, total, -beta)
-    tl.debug_barrier()
-    tl.store(scores + row * m + columns, point.to(scores.dtype.element_ty), mask=inside)
-    if DOUBLE:
-        tl.store(exact + row * m + columns, point, mask=inside)
+    earned = tl.sum(tl.where(beta > 0.0, beta * c, 0.0), 0)
+    square = tl.sum(beta * beta, 0) + total * total
+    if BATCH:
+        value = mu * (earned - 0.5 * square)
+        store_batch(numbers, exact, row, columns, inside, m, y, scale, given, value, total, beta)
+    else:
+        nan = float("nan")
+        tl.store(numbers + row * 4, tl.where(unknown, nan, scale * mu * loss))
+        tl.store(numbers + row * 4 + 1, scale * tl.sum(beta * delta, 0))
+        tl.store(numbers + row * 4 + 2, tl.where(unknown, nan, scale * mu * earned))
+        tl.store(numbers + row * 4 + 3, scale * square)
+        point = (scale / unit) * tl.where(columns == y, total, -beta)
+        tl.debug_barrier()
+        tl.store(scores + row * m + columns, point.to(scores.dtype.element_ty), mask=inside)
+        if DOUBLE:
+            tl.store(exact + row * m + columns, point, mask=inside)
 
 
 def nearest(
@@ -155,26 +167,29 @@ def nearest(
 ) -> None:
     """Overwrite rows of scores by ``s_i alpha_i / unit`` of the nearest dual points.
 
+    Of a batch of a network the scores stay as they are.
+
     Parameters
     ----------
     scores : tensor of shape (n, m)
         float32 or float64, contiguous, as all tensors here.
     targets : Targets
-    constants : tensor of shape (2,)
-        mu and the unit, in float64.
+    constants : tensor of shape (4,)
+        mu, the unit, nothing, and of a batch what is in the place of -inf, in float64.
     rho : tensor of shape (K,)
         In float64.
     equal : bool
         Whether all of rho are the same.
     whole : bool
     exact : tensor of shape (n, m), or empty
-        Gets the same in float64.
+        Gets the same in float64; of a batch the gradients, in any precision.
     numbers : tensor of shape (n, 4)
-        Gets ``s_i`` times Phi, ``<Delta_i, beta_i>``, ``<beta_i, z_i>`` and ``|alpha_i|²``.
+        Gets ``s_i`` times Phi, ``<Delta_i, beta_i>``, ``<beta_i, z_i>`` and ``|alpha_i|²``; of a
+        batch, with the shape (n, 2), ``s_i Phi_mu`` and ``s_i``.
     """
     count = rho.shape[0]
     launch(
         _nearest, scores, targets, (constants, rho, exact, numbers), _WARPS,
         COUNT=count, HEADS=triton.next_power_of_2(count), WHOLE=whole,
-        EQUAL=equal, DOUBLE=exact.numel() > 0,
+        MODE=targets.mode, EQUAL=equal, DOUBLE=exact.shape[0] > 0, **batch_of(targets),
     )  # fmt: skip

@@ -115,5 +115,6 @@ def corners(
     launch(
         _corners, scores, targets,
         (out, rho, unit, probes, probed, losses, linears), _WARPS,
-        WEIGHTS=count, HEADS=triton.next_power_of_2(count), WHOLE=whole, PROBES=probes.shape[1],
+        MODE=targets.mode, WEIGHTS=count, HEADS=triton.next_power_of_2(count), WHOLE=whole,
+        PROBES=probes.shape[1],
     )  # fmt: skip

@@ -139,7 +139,7 @@ def nearest_on_gpu(problem: ArrayProblem) -> Nearest:
 
     loss, targets, nothing = problem.losses, _targets(problem), problem.scales[:0]
     margin = float(problem.loss.margin)
-    constants = problem.scales.new_tensor([0.0, problem.largest, margin])
+    constants = problem.scales.new_tensor([0.0, problem.largest, margin, 0.0])
 
     def find(block: slice, scores: Any, smoothing: float) -> tuple[Any, Any, Any]:
         constants[0].fill_(smoothing)
