@@ -105,6 +105,16 @@ def on_host(X: Any) -> bool:
     return is_torch(X) and X.device.type == "cpu"
 
 
+def refuse_gradients(**given: Any) -> None:
+    """Training keeps no graph: gradients that somebody waits for would never come."""
+    for name, values in given.items():
+        if is_torch(values) and values.requires_grad:
+            raise ValueError(
+                f"{name} must be without gradients, got a tensor that requires them: training "
+                f"does not pass them on; give {name}.detach()"
+            )
+
+
 def made_of_numpy(estimator: Any) -> Any:
     """A fitted estimator, or a copy with arrays of NumPy for those of other libraries."""
     if any(is_other_library(value) for value in vars(estimator).values()):

@@ -18,6 +18,7 @@ from cornerstep.data.arrays import (
     is_other_library,
     numpy_of,
     on_host,
+    refuse_gradients,
     require_whole,
     tensor_of,
     to_numpy,
@@ -402,6 +403,7 @@ class MulticlassSVC(
     def _pose(self, X: Any, y: Any, sample_weight: Any) -> Posed:
         """The problem, by the kind of X."""
         rows = None if is_other_library(X) else as_rows(X)
+        refuse_gradients(X=X, y=y, sample_weight=sample_weight)
         if on_host(X) and self.solver in ("auto", "block"):
             from cornerstep.multiclass.arrays.posing import dense
 

@@ -180,11 +180,12 @@ def test_tensors_on_the_cpu_train_as_numpy_arrays(dtype, kernel):
     """The same steps to the same machine, whatever holds the numbers; weights of 0 too."""
     torch = _torch()
     X, y = load_digits(n_class=4, return_X_y=True)
-    T = torch.tensor(X[:200] / 16.0).to(getattr(torch, dtype)).requires_grad_()
-    weight = torch.arange(200.0, requires_grad=True) % 3
+    T = torch.tensor(X[:200] / 16.0).to(getattr(torch, dtype))
+    weight = torch.arange(200.0) % 3
     how = {"C": 10.0, "kernel": kernel, "warm_start": True, "random_state": 0}
     model = MulticlassSVC(**how).fit(T, torch.tensor(y[:200]), sample_weight=weight)
     given = to_numpy(T), y[:200], to_numpy(weight)
+    T.requires_grad_()  # of predictions nobody expects gradients
     plain = MulticlassSVC(**how).fit(*given)
     assert model.objective_ == plain.objective_
     assert (model.n_iter_, model.status_) == (plain.n_iter_, plain.status_)
@@ -383,6 +384,18 @@ def test_wrong_arrays():
     np.testing.assert_array_equal(model.predict(X), to_numpy(model.predict(_strict(X))))
     with pytest.raises(ValueError, match="expecting 4 features"):
         model.predict(_strict(X[:, :2]))
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@pytest.mark.parametrize("name", ["X", "sample_weight"])
+def test_gradients_that_would_never_come_are_refused(name, kernel):
+    torch = _torch()
+    given = {"X": torch.randn(30, 3), "sample_weight": torch.ones(30)}
+    given[name].requires_grad_()
+    with pytest.raises(ValueError, match=f"{name} must be without gradients.*{name}.detach"):
+        MulticlassSVC("softmax" if kernel == "linear" else "max-hinge", kernel=kernel).fit(
+            y=torch.arange(30) % 3, **given
+        )
 
 
 def test_sparse_tensors_are_refused():
