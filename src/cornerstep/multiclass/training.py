@@ -65,12 +65,10 @@ def train(problem: Problem, settings: Settings) -> Training:
     auto = settings.solver == "auto"
     name = default_solver(problem) if auto else settings.solver
     _check(problem, settings, name)
-    carries = problem if settings.keeps_state and isinstance(problem, MulticlassProblem) else None
-    signature = None if carries is None else warm_start_signature(carries, name)
+    signature = _signature(problem, name) if settings.keeps_state else None
     kept = settings.start
-    solver = _solver(
-        problem, settings, name, kept[1:] if kept is not None and kept[0] == signature else None
-    )
+    start = kept[1:] if kept is not None and kept[0] == signature else None
+    solver = _solver(problem, settings, name, start)
     try:
         keeper = None
         if settings.checkpoint is not None:
@@ -96,8 +94,29 @@ def train(problem: Problem, settings: Settings) -> Training:
         weights=weights,
         expansion=solver.weights_coefficients() if weights is None else None,
         coefficients=coefficients,
-        state=None if carries is None else (signature, carries.scales, solver.state),
+        state=None if signature is None else (signature, *_state(problem, solver, start)),
     )
+
+
+def _signature(problem: Problem, name: str) -> tuple[Any, ...] | None:
+    """What another training must share to start from this one; None where none can."""
+    if isinstance(problem, MulticlassProblem):
+        return warm_start_signature(problem, name)
+    if isinstance(problem, ArrayProblem) and name == "envelope":
+        from cornerstep.multiclass.arrays.posing import signature_of
+
+        return signature_of(problem)
+    return None
+
+
+def _state(problem: Any, solver: Any, start: tuple[Any, Any] | None) -> tuple[Any, Any]:
+    """What it starts from: the scales, and the solver's state or the last solutions."""
+    if isinstance(problem, ArrayProblem):
+        from cornerstep.multiclass.arrays.posing import solutions_with
+
+        image = solver.weights_image()
+        return None, solutions_with(problem, () if start is None else start[1], image)
+    return problem.scales, solver.state
 
 
 def default_solver(problem: Problem) -> str:
@@ -175,7 +194,7 @@ def _solver(problem: Any, settings: Settings, name: str, kept: tuple[Any, Any] |
     if isinstance(problem, ArrayProblem):
         from cornerstep.multiclass.arrays.posing import solver_of
 
-        return solver_of(problem, name)
+        return solver_of(problem, name, () if kept is None else kept[1])
     rng, tol = settings.rng, settings.stopping.rtol
     if isinstance(problem, SpreadProblem):
         if name == "block":

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
-from cornerstep import MulticlassSVC, certify
+from cornerstep import MulticlassSVC, certify, regularization_path
 from cornerstep.data.arrays import namespace, to_numpy
 from cornerstep.losses import Softmax, TopKEntropy
 from cornerstep.multiclass.arrays.losses import ArrayLoss
@@ -149,3 +150,23 @@ def test_fused_entropies_on_cuda(seed: int) -> None:
     size = s @ (1 + np.abs(z).max(1))
     wanted = [s @ part for part in sums]
     np.testing.assert_allclose(numbers.cpu().numpy(), wanted, rtol=1e-10, atol=1e-13 * size)
+
+
+@pytest.mark.parametrize("device", ["strict", "torch"])
+@pytest.mark.parametrize("loss", ["softmax", "max-hinge"])
+def test_a_path_starts_from_the_solutions_before(device: str, loss: str) -> None:
+    """The same certificates as from zero, in fewer passes."""
+    X, y = _clouds(200, 8, 5)
+    given, labels = _tensor(device, X), _tensor(device, y)
+    Cs = np.logspace(-1, 2, 6)
+    plain = MulticlassSVC(loss, solver="envelope", tol=1e-3, max_iter=2000)
+    path = regularization_path(plain, given, labels, Cs)
+    alone = [clone(plain).set_params(C=C).fit(given, labels) for C in Cs]
+    for after, before in zip(path.estimators, alone, strict=True):
+        assert after.status_.value == before.status_.value == "solved"
+        assert after.bound_ <= before.objective_
+        assert before.bound_ <= after.objective_
+    assert path.column("n_iter_").sum() <= 0.9 * sum(model.n_iter_ for model in alone)
+    once = clone(plain).set_params(warm_start=True).fit(given, labels)
+    again = once.set_params(C=2.0).fit(given[:150, :], labels[:150])  # other rows: from zero
+    assert again.n_iter_ == clone(plain).set_params(C=2.0).fit(given[:150, :], labels[:150]).n_iter_
