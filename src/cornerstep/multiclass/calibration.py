@@ -1,8 +1,9 @@
 """Probabilities from the scores of a loss without any: ``softmax(s / T)``, T from held-out scores.
 
-Examples are scored by a machine that has not seen them: it is trained without one of K folds, as
-many of which are scored as give a thousand scores.  Block ascent starts from the dual points that
-the machine of all examples has for the others, and ends at a large gap: T is one number.
+Examples are scored by a machine that has not seen them: it is trained without one of the folds, as
+many of which are scored as give 250 scores; of few examples a fold is half of them.  Block ascent
+starts from the dual points that the machine of all examples has for the others, and ends at a large
+gap: T is one number.
 
 ``1/T`` minimises the log loss of these scores, a convex function of one number.  As two more
 examples count that could be of any class, it is finite and positive also where no score errs.
@@ -31,8 +32,11 @@ from cornerstep.multiclass.problem import MulticlassProblem
 from cornerstep.multiclass.training import Settings, Training, train
 from cornerstep.optimiser.result import Status
 
-FOLDS = 5
-_ENOUGH = 1000  # held-out scores: T is one number
+_FOLDS, _FEW_FOLDS = 5, 2  # the latter where a fifth of the examples is not enough
+_ENOUGH = 250
+"""Held-out scores: T is one number.  Measured on five sets (digits, usps, isolet, pendigits,
+vowel), mean log loss on test examples of three seeds: .148, .332, .151, .453, 1.53 with these
+numbers, .148, .332, .151, .453, 1.55 with a thousand scores of fifths, and up to five more fits."""
 TOLERANCE = 0.1  # relative gap of block ascent: log losses are those of 0.01
 _UNKNOWN = 2  # examples that could be of any class
 _SHARPEST = 2.0**40  # of 1/T, times what makes the largest score 1
@@ -48,7 +52,7 @@ def temperature(problem: MulticlassProblem, settings: Settings, trained: Trainin
     scores = np.zeros((problem.examples.n, problem.n_classes))
     scored = np.zeros(problem.examples.n, bool)
     began, limit = work_seconds(), settings.stopping.time_limit
-    for fold in range(FOLDS):
+    for fold in range(folds.max() + 1):
         kept = folds != fold
         if kept.all() or not kept.any():
             continue
@@ -93,7 +97,9 @@ def _folds(labels: IntArray, rng: np.random.Generator) -> IntArray:
     order = rng.permutation(labels.size)
     order = order[np.argsort(labels[order], kind="stable")]
     folds = np.empty(labels.size, np.int64)
-    folds[order] = np.arange(labels.size) % FOLDS
+    folds[order] = np.arange(labels.size) % (
+        _FOLDS if labels.size >= _FOLDS * _ENOUGH else _FEW_FOLDS
+    )
     return folds
 
 
