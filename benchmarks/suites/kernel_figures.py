@@ -19,7 +19,7 @@ from benchmarks.core import Answer, Benchmark, Dataset, Recorder, Row, Run, Sett
 from benchmarks.kernel import Point, Problem, judge, load, reference
 from benchmarks.plots import evaluations
 from benchmarks.smo import platt, smo
-from cornerstep.kernel_svm.columns import KernelColumns
+from cornerstep.learning.kernel_columns import KernelColumns
 from cornerstep.learning.kernel_blocks import InnerProductKernel
 from cornerstep.optimiser.loop import Iterate, Stopping
 

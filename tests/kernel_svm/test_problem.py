@@ -14,13 +14,13 @@ import cornerstep.kernel_svm.solvers.face as face
 import cornerstep.kernel_svm.solvers.start as beginning
 from cornerstep import ReducedHullSVC, Status, certify, minimize
 from cornerstep.core.clock import asking, never
-from cornerstep.kernel_svm.columns import KernelColumns
 from cornerstep.kernel_svm.compiled.sweeps import two_coordinate_descent
 from cornerstep.kernel_svm.problem import ReducedHullProblem
 from cornerstep.kernel_svm.solvers.settings import WorkingSetSettings
 from cornerstep.kernel_svm.solvers.working_set import WorkingSetDescent
 from cornerstep.kernel_svm.training import SOLVERS
 from cornerstep.learning.kernel_blocks import CallableKernel, InnerProductKernel
+from cornerstep.learning.kernel_columns import KernelColumns
 from cornerstep.optimiser.loop import Stopping, run
 from support.kernel_problems import draw, optimum, problem, train
 

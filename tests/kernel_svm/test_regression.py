@@ -11,11 +11,11 @@ from sklearn.svm import SVR, NuSVR
 
 import cornerstep
 from cornerstep import OneClassHull, ReducedHullSVR, certify
-from cornerstep.kernel_svm.columns import KernelColumns
 from cornerstep.kernel_svm.machines import Rows, pose_regression
 from cornerstep.kernel_svm.pairs import KernelParameters
 from cornerstep.kernel_svm.tube import PairedColumns
 from cornerstep.learning.kernel_blocks import InnerProductKernel
+from cornerstep.learning.kernel_columns import KernelColumns
 from cornerstep.optimiser.result import Status
 
 WIDTHS: list[dict[str, Any]] = [{"epsilon": 0.1}, {"nu": 0.3}]

@@ -7,10 +7,10 @@ import numpy as np
 from sklearn.metrics.pairwise import rbf_kernel
 
 from cornerstep.kernel_svm import training
-from cornerstep.kernel_svm.columns import KernelColumns
 from cornerstep.kernel_svm.problem import ReducedHullProblem
 from cornerstep.kernel_svm.solvers.settings import WorkingSetSettings
 from cornerstep.learning.kernel_blocks import PrecomputedKernel
+from cornerstep.learning.kernel_columns import KernelColumns
 from cornerstep.optimiser.loop import Stopping
 
 

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cornerstep.core.types import FloatArray, IntArray
-from cornerstep.kernel_svm.columns import KernelColumns
 from cornerstep.kernel_svm.pairs import KernelParameters, kernel_on, without_offset
 from cornerstep.kernel_svm.problem import ReducedHullProblem
 from cornerstep.kernel_svm.tube import PairedColumns, TubeProblem
+from cornerstep.learning.kernel_columns import KernelColumns
 
 
 class Rows(NamedTuple):

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cornerstep.core.types import FloatArray, IntArray
-from cornerstep.kernel_svm.columns import KernelColumns
 from cornerstep.kernel_svm.problem import ReducedHullProblem
 from cornerstep.learning.kernel_blocks import (
     CallableKernel,
@@ -23,6 +22,7 @@ from cornerstep.learning.kernel_blocks import (
     centred,
     row_norms,
 )
+from cornerstep.learning.kernel_columns import KernelColumns
 from cornerstep.learning.kernel_functions import Kernel as KernelFunction
 
 WHOLE = 1000  # examples of a pair up to which its whole kernel matrix is computed at once

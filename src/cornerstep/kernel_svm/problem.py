@@ -39,9 +39,9 @@ from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.core.vectors import Vector, dense
 from cornerstep.domains import BalancedBox, CappedSimplex, Product
 from cornerstep.domains.selection import fill_smallest_first
-from cornerstep.kernel_svm.columns import KernelColumns
 from cornerstep.kernel_svm.compiled.sweeps import gap_terms, value_terms
 from cornerstep.learning.kernel_blocks import UNIT, product_errors
+from cornerstep.learning.kernel_columns import KernelColumns
 from cornerstep.optimiser.loop import Look
 from cornerstep.optimiser.objectives import Quadratic
 

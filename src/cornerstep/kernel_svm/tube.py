@@ -27,9 +27,9 @@ from __future__ import annotations
 import numpy as np
 
 from cornerstep.core.types import FloatArray, IntArray
-from cornerstep.kernel_svm.columns import KernelColumns
 from cornerstep.kernel_svm.problem import ReducedHullProblem
 from cornerstep.learning.kernel_blocks import Block, Kernel
+from cornerstep.learning.kernel_columns import KernelColumns
 
 
 class PairedKernel:

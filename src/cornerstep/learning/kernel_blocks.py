@@ -250,7 +250,7 @@ class InnerProductKernel:
         self, exponents: Block, first: IntArray, second: IntArray, chosen: npt.NDArray[np.bool_]
     ) -> None:
         """Exponents of the chosen rows of a block from differences."""
-        from cornerstep.learning.distances import refine_dense, refine_sparse
+        from cornerstep.learning.compiled.distances import refine_dense, refine_sparse
 
         part, X = exponents[chosen], self._given
         given = part, first[chosen], second

@@ -13,12 +13,11 @@ import numpy as np
 from cornerstep.core.compiling import njit_alloc, njit_alloc_inner, njit_noalloc_inner
 from cornerstep.kernel_svm.compiled.rounds import WITHIN, rounds
 from cornerstep.kernel_svm.compiled.sweeps import (
-    accumulate,
-    accumulate_exactly,
     gap_terms,
     of_rank,
     value_terms,
 )
+from cornerstep.learning.compiled.columns import accumulate, accumulate_exactly
 
 #: Columns of the results: value, gap, sum of |b|, b'Kb, the largest |h|, the ends of h - p; then
 #: for each sum the least and the largest threshold.

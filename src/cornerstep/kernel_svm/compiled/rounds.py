@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from cornerstep.core.compiling import njit_alloc, njit_inline
-from cornerstep.kernel_svm.compiled.sweeps import accumulate, gather, two_coordinate_descent
+from cornerstep.kernel_svm.compiled.sweeps import two_coordinate_descent
+from cornerstep.learning.compiled.columns import accumulate, gather
 
 #: Why rounds end: within the target, columns are wanted, a set needs Newton steps, or no more work.
 WITHIN, WANTING, HARD, SPENT = 0, 1, 2, 3

@@ -33,8 +33,9 @@ from scipy.linalg.lapack import dgesv, dpotrf, dpotrs
 
 from cornerstep.core.clock import is_over
 from cornerstep.core.types import FloatArray, IntArray
-from cornerstep.kernel_svm.compiled.sweeps import gather, two_coordinate_descent
+from cornerstep.kernel_svm.compiled.sweeps import two_coordinate_descent
 from cornerstep.kernel_svm.solvers.settings import WorkingSetSettings
+from cornerstep.learning.compiled.columns import gather
 
 _FACTORISED = 90.0  # a factorisation takes a third of the cube, of operations 30 times as quick
 _HOPELESS = 1e9  # damping, relative to the diagonal: a matrix that takes more is of no kernel

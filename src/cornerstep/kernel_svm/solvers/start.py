@@ -27,10 +27,10 @@ import numpy as np
 
 from cornerstep.core.clock import work_seconds
 from cornerstep.core.types import FloatArray, IntArray
-from cornerstep.kernel_svm.columns import FactoredColumns
 from cornerstep.kernel_svm.problem import ReducedHullProblem
 from cornerstep.kernel_svm.solvers.settings import WorkingSetSettings
 from cornerstep.kernel_svm.solvers.working_set import WorkingSetDescent
+from cornerstep.learning.kernel_columns import FactoredColumns
 from cornerstep.learning.kernel_low_rank import FactoredKernel, low_rank_factor
 from cornerstep.optimiser.loop import Stopping, run
 from cornerstep.optimiser.result import Status

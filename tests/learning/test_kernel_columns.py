@@ -9,7 +9,6 @@ import pytest
 import scipy.sparse as sp
 from sklearn.metrics.pairwise import pairwise_kernels
 
-from cornerstep.kernel_svm.columns import FactoredColumns, KernelColumns
 from cornerstep.kernel_svm.tube import PairedColumns
 from cornerstep.learning.kernel_blocks import (
     CallableKernel,
@@ -17,6 +16,7 @@ from cornerstep.learning.kernel_blocks import (
     PrecomputedKernel,
     product_errors,
 )
+from cornerstep.learning.kernel_columns import FactoredColumns, KernelColumns
 from cornerstep.learning.kernel_low_rank import FactoredKernel
 
 N = 40
@@ -196,7 +196,7 @@ def test_exact_products_lose_nothing_but_the_rounding_of_products():
 
 def test_far_rows_leave_the_others_to_products(monkeypatch):
     """What is far from the rest is computed from differences, and the rest is not."""
-    from cornerstep.learning import distances
+    from cornerstep.learning.compiled import distances
 
     X = examples(200, 5)
     X[[7, 90]] *= 100.0

@@ -76,7 +76,7 @@ class KernelColumns:
 
     def submatrix(self, examples: IntArray) -> FloatArray:
         """``K[examples, examples]``; entries of kept columns are not computed again."""
-        from cornerstep.kernel_svm.compiled.sweeps import gather
+        from cornerstep.learning.compiled.columns import gather
 
         slots = self.slots[examples]
         out = np.empty((examples.size, examples.size))
@@ -90,7 +90,7 @@ class KernelColumns:
 
     def add_product(self, examples: IntArray, values: FloatArray, out: FloatArray) -> None:
         """``out += K[:, examples] values``; new columns are kept, as far as there is room."""
-        from cornerstep.kernel_svm.compiled.sweeps import accumulate
+        from cornerstep.learning.compiled.columns import accumulate
 
         for store, slots, some in self._read(examples, values):
             accumulate(store, slots, some, out)
@@ -164,7 +164,7 @@ class KernelColumns:
 
         What is off is due to entries and products.
         """
-        from cornerstep.kernel_svm.compiled.sweeps import accumulate_exactly
+        from cornerstep.learning.compiled.columns import accumulate_exactly
 
         out, lost = np.zeros(self.n), np.zeros(self.n)
         for store, slots, some in self._read(examples, values):

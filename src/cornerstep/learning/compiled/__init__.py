@@ -1,0 +1,1 @@
+"""The compiled sweeps of kernels: squared distances, and sums of kept columns."""
