@@ -55,6 +55,7 @@ def parameters(rng: Any, m: int, n: int, kernels: bool = True) -> dict[str, Any]
         return out
     if kernels and chance(rng, 0.25):
         out.update(kernel=one_of(rng, *KERNELS), gamma=positive(rng, -4, 2), degree=2, coef0=1.0)
+        out["cache_size"] = one_of(rng, 1000.0, 1e-3, 1e-6)  # megabytes: all rows, some, or none
     return out
 
 

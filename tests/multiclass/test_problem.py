@@ -149,7 +149,7 @@ def problem_of(kind="usunier", smoothing=0.0, data="dense"):
     makes: dict[str, Callable[[], Examples | KernelExamples]] = {
         "dense": lambda: Examples(given.X),
         "csr": lambda: Examples(sp.csr_array(given.X)),
-        "gram": lambda: KernelExamples(given.X @ given.X.T),
+        "gram": lambda: KernelExamples.of_matrix(given.X @ given.X.T),
     }
     examples = makes[data]()
     return MulticlassProblem(

@@ -97,7 +97,7 @@ def multiclass() -> None:
         loss = make_loss(name, k=2)
         for rows in (X, csr_array(X)):
             MulticlassSVC(loss, max_iter=5).fit(rows, y)
-        for examples in (Examples(X), KernelExamples(X @ X.T)):
+        for examples in (Examples(X), KernelExamples.of_matrix(X @ X.T)):
             problem = MulticlassProblem(examples, y, 4, loss, np.full(24, 10.0), 0.0)
             solver = BlockAscent(problem, np.random.default_rng(0), 1e-9)
             solver.pace.stage = SECOND_ORDER

@@ -21,6 +21,7 @@ import scipy.sparse as sp
 
 from cornerstep.core.threads import allowed_threads, fit_threads
 from cornerstep.core.types import FloatArray, IntArray
+from cornerstep.data.digests import of_arrays
 
 Block: TypeAlias = npt.NDArray[Any]
 
@@ -113,6 +114,7 @@ class InnerProductKernel:
     """
 
     shift = 0.0  # what is added to the diagonal
+    constant = 0.0  # what is added to all entries
     is_foreign = False
 
     def __init__(
@@ -192,6 +194,18 @@ class InnerProductKernel:
         out.shift, out.sizes = amount, np.sqrt(self.sizes**2 + amount)
         return out
 
+    def raised(self, constant: float) -> InnerProductKernel:
+        """The same with ``constant >= 0`` added to all entries of the matrix."""
+        out = copy(self)
+        out.constant, out.sizes = constant, np.sqrt(self.sizes**2 + constant)
+        out._share = self._share + UNIT
+        return out
+
+    def digest(self) -> Any:
+        """Rows and numbers that tell this kernel from others on examples of the same labels."""
+        numbers = self.gamma, self.degree, self.coef0, self.shift, self.constant
+        return self._left, of_arrays({self.name: np.asarray(numbers, np.float64)})
+
     def _right(self, left: Any) -> Block:
         """Right factors of some examples, dense, from their left ones."""
         left = left.toarray() if sp.issparse(left) else left
@@ -228,7 +242,7 @@ class InnerProductKernel:
 
         starts = range(0, rows.size, step)
         if threads > 1 and len(starts) > 1:
-            with ThreadPoolExecutor(threads) as pool:
+            with fit_threads(), ThreadPoolExecutor(threads) as pool:  # their products take one each
                 deque(pool.map(fill, starts), maxlen=0)
         else:
             for start in starts:
@@ -266,7 +280,7 @@ class InnerProductKernel:
         places[columns] = np.arange(columns.size)
         found = np.flatnonzero(places[rows] >= 0)
         diagonal = found, places[rows[found]]
-        out[diagonal] = (1.0 if self.name == "rbf" else out[diagonal]) + self.shift
+        out[diagonal] = (1.0 + self.constant if self.name == "rbf" else out[diagonal]) + self.shift
 
     def _transform(self, products: Block) -> None:
         """Kernel values from inner products, in place."""
@@ -279,6 +293,8 @@ class InnerProductKernel:
                 np.power(products, self.degree, out=products)
             else:
                 np.tanh(products, out=products)
+        if self.constant:
+            products += self.constant
 
 
 def row_norms(X: Any) -> FloatArray:
@@ -346,15 +362,17 @@ class CallableKernel:
     ----------
     X : array or CSR matrix of shape (n, d)
     function : callable
+    largest : float
+        The size of the largest entry seen.
     """
 
     is_foreign = True
 
-    def __init__(self, X: Any, function: Callable[[Any, Any], Any]) -> None:
+    def __init__(self, X: Any, function: Callable[[Any, Any], Any], largest: float = 0.0) -> None:
         self.X, self.function = X, function
         self.entries_are_costly = True
         self.n = X.shape[0]
-        self._largest = 0.0
+        self._largest = largest
 
     @property
     def sizes(self) -> FloatArray:
@@ -366,7 +384,7 @@ class CallableKernel:
         return (self.X.shape[1] + 6) * UNIT, np.zeros(self.n)
 
     def take(self, examples: IntArray) -> CallableKernel:
-        return CallableKernel(self.X[examples], self.function)
+        return CallableKernel(self.X[examples], self.function, self._largest)
 
     def block(self, rows: IntArray, columns: IntArray | None) -> Block:
         """Entries of the matrix, a fresh array."""

@@ -7,9 +7,11 @@ in ``evaluations``.  What it computes with are kernels (:mod:`cornerstep.learnin
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
+from cornerstep.core.clock import is_over
 from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.learning.kernel_blocks import Block, Kernel
 from cornerstep.learning.kernel_low_rank import FactoredKernel
@@ -27,6 +29,8 @@ class KernelColumns:
         Bytes that kept columns may take; with less than a column's worth none is kept.
     matrix : array of shape (n, n), optional
         The kernel matrix where it is known: all columns are kept.
+    dtype : float64 or float32
+        Of kept columns; what is computed and not kept is in float64.
 
     Attributes
     ----------
@@ -42,13 +46,16 @@ class KernelColumns:
         Which entries of a kept column are those of each example.
     """
 
-    def __init__(self, kernel: Kernel, limit: int, matrix: FloatArray | None = None) -> None:
+    def __init__(
+        self, kernel: Kernel, limit: int, matrix: FloatArray | None = None, dtype: Any = np.float64
+    ) -> None:
         self.kernel = kernel
         self.n = kernel.n
         self.limit = int(limit)
         self.evaluations = 0
-        self.room = min(self.limit // (8 * self.n), self.n) if matrix is None else self.n
-        self.store = np.empty((self.room, self.n)) if matrix is None else matrix
+        entry = np.dtype(dtype).itemsize
+        self.room = min(self.limit // (entry * self.n), self.n) if matrix is None else self.n
+        self.store: Block = np.empty((self.room, self.n), dtype) if matrix is None else matrix
         self.kept = 0 if matrix is None else self.n
         self.slots, self.places = np.full(self.n, -1), np.arange(self.n)
         self._owners = np.full(self.room, -1)  # whose column a slot keeps
@@ -63,7 +70,8 @@ class KernelColumns:
     def take(self, examples: IntArray) -> KernelColumns:
         """Columns of the kernel matrix of some of the examples, kept where all are."""
         matrix = self.store[np.ix_(examples, examples)] if self.is_whole else None
-        return KernelColumns(self.kernel.take(examples), self.limit, matrix)
+        kernel = self.kernel.take(examples)
+        return KernelColumns(kernel, self.limit, matrix, self.store.dtype)
 
     @property
     def is_whole(self) -> bool:
@@ -73,6 +81,12 @@ class KernelColumns:
     def _evaluate(self, rows: IntArray, columns: IntArray | None = None) -> Block:
         self.evaluations += rows.size * (self.n if columns is None else columns.size)
         return self.kernel.block(rows, columns)
+
+    def entries(self, rows: IntArray, columns: IntArray) -> FloatArray:
+        """``K[rows, columns]``."""
+        if self.is_whole:
+            return np.asarray(self.store[np.ix_(rows, columns)])
+        return self._evaluate(rows, columns)
 
     def submatrix(self, examples: IntArray) -> FloatArray:
         """``K[examples, examples]``; entries of kept columns are not computed again."""
@@ -108,8 +122,8 @@ class KernelColumns:
         self._stamps[slots[kept]] = self._clock
         yield self.store, slots[kept], values[kept]
         new, weights = examples[new], values[new]
-        for batch in self._batches(new.size):
-            block = self._new_columns(new[batch])
+        for batch in self.batches(new.size):
+            block = self.computed(new[batch])
             yield block, np.arange(block.shape[0]), weights[batch]
             if new.size <= self.room:
                 self._keep(new[batch], block)
@@ -119,10 +133,23 @@ class KernelColumns:
         new = examples[self.slots[examples] < 0]
         if self.kept + new.size > self.room:
             return
-        for batch in self._batches(new.size):
-            self._keep(new[batch], self._new_columns(new[batch]))
+        for batch in self.batches(new.size):
+            self._keep(new[batch], self.computed(new[batch]))
 
-    def _new_columns(self, examples: IntArray) -> Block:
+    def hold(self, examples: IntArray) -> None:
+        """Keep these columns, or as many as there is room and time for; others leave for them."""
+        self._clock += 1
+        slots = self.slots[examples]
+        self._stamps[slots[slots >= 0]] = self._clock
+        new = examples[slots < 0]
+        if new.size > self.room - self.kept:
+            new = new[: self.room - int((self._stamps[: self.kept] == self._clock).sum())]
+        for batch in self.batches(new.size):
+            if is_over():
+                break
+            self._keep(new[batch], self.computed(new[batch]))
+
+    def computed(self, examples: IntArray) -> Block:
         """Whole columns; what kept columns know of them by symmetry is not computed again.
 
         Where that is little all is computed: to pick out the rest would cost more.
@@ -136,7 +163,8 @@ class KernelColumns:
         out[:, kept] = self.store[np.ix_(self.slots[kept], examples)].T
         return out
 
-    def _batches(self, count: int) -> Iterator[slice]:
+    def batches(self, count: int) -> Iterator[slice]:
+        """So many columns in parts that are computed at a time."""
         step = max(1, _BATCH_BYTES // (8 * self.n))
         if self.kernel.entries_are_costly:
             step = min(step, max(64, self.n // 16))  # more of the later ones is known by symmetry

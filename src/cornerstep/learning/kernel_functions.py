@@ -14,12 +14,14 @@ import scipy.sparse as sp
 from scipy.linalg import LinAlgError, cholesky, eigvalsh
 
 from cornerstep.core.types import FloatArray
+from cornerstep.learning import kernel_blocks
 from cornerstep.learning.kernel_blocks import (
-    UNIT,
+    CallableKernel,
     InnerProductKernel,
+    PrecomputedKernel,
     kernel_matrix,
-    product_errors,
 )
+from cornerstep.learning.kernel_columns import KernelColumns
 from cornerstep.learning.specs import Fields, Float, Number, Sizes, Word, require
 
 KERNELS = ("linear", "rbf", "poly", "sigmoid", "precomputed")
@@ -51,24 +53,52 @@ class Kernel:
             return np.asarray(self.name(X, Y))
         return kernel_matrix(X, Y, self.name, self.gamma, self.degree, self.coef0)
 
-    def errors(self, X: Any, largest: float, amounts: FloatArray) -> FloatArray:
-        """What the rounding of entries of the matrix of X does to ``K a`` for ``|a| = amounts``.
+    def blocks(self, X: Any) -> kernel_blocks.Kernel:
+        """The matrix of the rows of X, by blocks."""
+        if self.name == "precomputed":
+            return PrecomputedKernel(X)
+        if callable(self.name):
+            return CallableKernel(X, self.name)
+        return InnerProductKernel(X, self.name, self.gamma, self.degree, self.coef0)
+
+    def columns(self, X: Any, constant: float, limit: int) -> tuple[KernelColumns, float]:
+        """The columns of the matrix of the training examples, with ``constant >= 0`` added.
+
+        Comes with what was added to its diagonal besides.  Where nothing says that the kernel is
+        positive semidefinite the whole matrix is computed to find out.
 
         Parameters
         ----------
         X : examples
-        largest : float
-            The largest entry.  Nothing else is known of the rounding of a function: that of an
-            inner product is assumed.
-        amounts : array of shape (n,)
+        constant : float
+        limit : int
+            Bytes that columns of a kernel that is positive semidefinite may take: in float32, if it
+            is too little for all in float64.
         """
-        if self.name == "precomputed" or not amounts.size:
-            return np.zeros(amounts.size)
-        if callable(self.name):
-            entries = (X.shape[1] + 6) * UNIT * largest
-            return np.full(amounts.size, entries * float(amounts.sum()))
-        kernel = InnerProductKernel(X, self.name, self.gamma, self.degree, self.coef0)
-        return product_errors(kernel, amounts)
+        if self.name == "precomputed" or callable(self.name):
+            matrix, shift = self.training_matrix(X)
+            if callable(self.name):
+                kernel: Any = CallableKernel(X, self.name, float(np.abs(matrix).max(initial=0.0)))
+            else:
+                kernel = PrecomputedKernel(matrix)
+            return KernelColumns(kernel, 0, matrix + constant), shift
+        values = InnerProductKernel(X, self.name, self.gamma, self.degree, self.coef0)
+        if not self.is_positive:
+            matrix, shift = self.training_matrix(X)
+            return KernelColumns(
+                values.shifted(shift).raised(constant), 0, matrix + constant
+            ), shift
+        with np.errstate(over="ignore"):
+            if not np.isfinite(values.sizes**2).all():
+                raise self._not_finite()
+        kind = np.float64 if 8 * values.n**2 <= limit else np.float32
+        return KernelColumns(values.raised(constant), limit, dtype=kind), 0.0
+
+    def _not_finite(self) -> ValueError:
+        return ValueError(
+            f"kernel={self.name!r} must give finite numbers, got NaN or infinity: scale X, or "
+            "take other parameters of the kernel"
+        )
 
     def training_matrix(self, X: Any) -> tuple[FloatArray, float]:
         """The matrix of the training examples, and what was added to its diagonal.
@@ -79,8 +109,6 @@ class Kernel:
         """
         with np.errstate(over="ignore", invalid="ignore"):
             matrix = self(X, X)
-        if self.is_positive and np.isfinite(matrix).all():
-            return matrix, 0.0
         n = X.shape[0]
         if matrix.shape != (n, n) or matrix.dtype.kind not in "iuf":
             raise ValueError(
@@ -88,10 +116,7 @@ class Kernel:
                 f"examples, got shape {matrix.shape} of {matrix.dtype}"
             )
         if not np.isfinite(matrix).all():
-            raise ValueError(
-                f"kernel={self.name!r} must give finite numbers, got NaN or infinity: scale X, or "
-                "take other parameters of the kernel"
-            )
+            raise self._not_finite()
         size = float(np.abs(matrix).max()) or 1.0
         precision = float(np.finfo(np.result_type(matrix.dtype, np.float32)).eps)
         away = float(np.abs(matrix - matrix.T).max())

@@ -62,7 +62,7 @@ def temperature(problem: MulticlassProblem, settings: Settings, trained: Trainin
             if not scored.any():
                 raise KeyboardInterrupt
             break
-        scores[~kept] = problem.scores_of(machine.weights, machine.expansion, kept)
+        scores[~kept] = problem.examples.scores_of(machine.weights, machine.expansion, kept)
         scored |= ~kept
         if scored.sum() >= _ENOUGH:
             break

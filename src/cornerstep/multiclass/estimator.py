@@ -92,6 +92,10 @@ class MulticlassSVC(
         classes.  Those that need not be positive semidefinite are checked on the training examples.
     gamma, degree, coef0
         Of the kernel, as in :class:`sklearn.svm.SVC`.
+    cache_size : float, default=1000
+        Megabytes that kept rows of the kernel matrix may take, with the kernels 'rbf' and 'poly'
+        (of a degree and a coef0 that make it positive semidefinite).  Of others the whole matrix
+        is needed.
     feature_map : callable, optional
         Joint features: ``feature_map(X)`` has the ``psi(x_i, j)`` of n examples and all m classes,
         in the order of ``classes_``, as an array of shape (n, m, D) or as a sparse matrix of shape
@@ -210,6 +214,7 @@ class MulticlassSVC(
         gamma: str | float = "scale",
         degree: int = 3,
         coef0: float = 0.0,
+        cache_size: float = 1000,
         feature_map: Any = None,
         solver: str = "auto",
         last_iterate: bool = False,
@@ -238,6 +243,7 @@ class MulticlassSVC(
         self.gamma = gamma
         self.degree = degree
         self.coef0 = coef0
+        self.cache_size = cache_size
         self.feature_map = feature_map
         self.solver = solver
         self.last_iterate = last_iterate
@@ -490,9 +496,10 @@ class MulticlassSVC(
         self._kernel_fit = self.kernel, gamma, self.degree, self.coef0
         self._constant_fit = self._constant()
         kernel = Kernel(*self._kernel_fit)
-        matrix, self.kernel_shift_ = kernel.training_matrix(rows)
-        errors = partial(kernel.errors, rows, float(np.abs(matrix).max(initial=0.0)))
-        return KernelExamples(matrix + self._constant_fit, errors)
+        columns, self.kernel_shift_ = kernel.columns(
+            rows, self._constant_fit, int(self.cache_size * 1e6)
+        )
+        return KernelExamples(columns)
 
     @property
     def dual_coef_(self) -> Any:

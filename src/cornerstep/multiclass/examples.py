@@ -8,14 +8,18 @@ features ``w = sum_ij A_ij psi(x_i, j)``.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from cornerstep.core.types import FloatArray
+from cornerstep.core.clock import is_over
+from cornerstep.core.types import FloatArray, IntArray
+from cornerstep.data.digests import of_rows
+from cornerstep.learning.kernel_blocks import InnerProductKernel, PrecomputedKernel, product_errors
+from cornerstep.learning.kernel_columns import KernelColumns
 from cornerstep.multiclass.compiled.sweeps import CSR, DENSE, GRAM
 from cornerstep.multiclass.rounding import entry_sizes
 
@@ -24,6 +28,8 @@ _LARGE = 2**20  # entries; fewer fit into caches
 _ROWS = 4096  # rows converted to float64 at a time
 _LEAST_ROWS = 128  # of a part of an image, so that the parts are worth a call
 _CACHED = 2**16  # entries that stay in a cache
+_RUNS = 16  # of a sweep over examples whose rows are not all kept: fewer are less random
+_AT_ONCE = 3000  # examples whose kernel matrix is computed as a whole: it takes half a second
 _NO_POINTERS = np.empty(0, dtype=np.int32)
 
 
@@ -44,6 +50,7 @@ class Examples:
     kernel = False
     default_solver = "block"
     terms = 1  # rows of the data that an example has
+    is_whole = True  # whether all examples are in memory
 
     def __init__(self, X: Any, *, sweeps: bool = False, reorder: bool = True) -> None:
         self.sparse = sp.issparse(X)
@@ -83,6 +90,27 @@ class Examples:
             return data.astype(kind, copy=False)
         pattern = data.indices, data.indptr
         return sp.csr_array((data.data.astype(kind), *pattern), shape=data.shape)
+
+    @property
+    def dtype(self) -> Any:
+        """Of the data as it is given."""
+        return self.data.dtype
+
+    def digest(self, labels: IntArray, scales: FloatArray, first: int) -> int:
+        """What tells these examples, labels and weights from others."""
+        labels, scales = np.repeat(labels, self.terms), np.repeat(scales, self.terms)
+        return of_rows(self.data, self.columns, labels, scales, first * self.terms)
+
+    def hold(self, examples: IntArray) -> None:
+        """All rows are there already."""
+
+    def held(self, examples: IntArray) -> IntArray:
+        """The examples whose rows are there: all."""
+        return examples
+
+    def runs(self, examples: IntArray, seed: int) -> Iterator[tuple[slice, tuple[Any, ...]]]:
+        """Runs of the examples and their rows: one run."""
+        yield slice(0, examples.size), self.rows
 
     @property
     def is_single(self) -> bool:
@@ -214,6 +242,10 @@ class Examples:
             total = total + (scaled.T @ some if full else np.einsum("ij,ij->j", scaled, some))
         return np.asarray(total, dtype=np.float64)
 
+    def scores_of(self, weights: Any, expansion: Any, chosen: Any) -> FloatArray:
+        """Scores of the other examples by the weights of a machine of the chosen ones."""
+        return np.asarray(self.data[~chosen] @ weights[:, self.columns].T)
+
     def weights(self, image: FloatArray) -> FloatArray | None:
         """W with a row per class."""
         if not self.sparse:
@@ -286,47 +318,109 @@ class JointExamples(Examples):
 
 
 class KernelExamples:
-    """Examples known by their kernel matrix.
+    """Examples known by their kernel matrix, of which a part is kept.
+
+    Small matrices are computed at once, and so are those that are given.  Of others the rows of
+    examples with dual weight are kept, as far as there is room (:meth:`hold`); the rest is computed
+    each time it is needed.
 
     Parameters
     ----------
-    K : array of shape (n, n)
-        Symmetric, positive semidefinite.
-    errors : function, optional
-        ``errors(amounts)``: what the rounding of its entries does to ``K a`` for
-        ``|a| = amounts``; by default they are what they are.
+    kept : KernelColumns
+        Of a symmetric, positive semidefinite matrix.
+    at_once : int, default=3000
+        Up to so many examples the whole matrix is computed at once, if it may be kept.
     """
 
     kernel = True
     default_solver = "block"
     terms = 1
     sparse = False
-    is_single = False
+    dtype = np.dtype(np.float64)
 
-    def use_double(self) -> None:
-        """A kernel matrix is in float64 already."""
-
-    def __init__(
-        self, K: FloatArray, errors: Callable[[FloatArray], FloatArray] = np.zeros_like
-    ) -> None:
-        self._errors = errors
-        self.data = np.ascontiguousarray(K, dtype=np.float64)
-        self.n = self.size = self.data.shape[0]
+    def __init__(self, kept: KernelColumns, at_once: int = _AT_ONCE) -> None:
+        self.n = self.size = kept.n
+        self._at_once = at_once
+        if not kept.is_whole and kept.are_cheap(at_once):
+            everything = np.arange(self.n)
+            kept = KernelColumns(kept.kernel, kept.limit, kept.kernel.block(everything, None))
+        self.kept, self.is_whole = kept, kept.is_whole
         self.columns = np.arange(self.n)
 
-    def part(self, kept: Any) -> KernelExamples:
-        """Some of the examples, their entries being what they are."""
-        return KernelExamples(self.data[np.ix_(kept, kept)])
+    @classmethod
+    def of_matrix(cls, K: FloatArray) -> KernelExamples:
+        """Examples whose kernel matrix is given."""
+        K = np.ascontiguousarray(K, dtype=np.float64)
+        return cls(KernelColumns(PrecomputedKernel(K), 0, K))
 
-    @cached_property
+    def part(self, kept: Any) -> KernelExamples:
+        """Some of the examples."""
+        return KernelExamples(self.kept.take(self.columns[kept]), self._at_once)
+
+    @property
     def rows(self) -> tuple[Any, ...]:
-        """The examples as the compiled sweeps take them."""
-        return GRAM, self.data, _NO_POINTERS, _NO_POINTERS, np.empty(0)
+        """The examples whose rows are kept, as the compiled sweeps take them."""
+        return self._as_rows(self.kept.store, self.kept.slots)
+
+    def _as_rows(self, store: Any, slots: IntArray) -> tuple[Any, ...]:
+        return GRAM, store, slots.astype(np.int32), _NO_POINTERS, np.empty(0, store.dtype)
+
+    @property
+    def is_single(self) -> bool:
+        """Whether the rows that are kept are rounded, and with them what sweeps read."""
+        return bool(self.kept.store.dtype == np.float32)
+
+    def use_double(self) -> None:
+        """Give up the rows in float32."""
+        self.kept = KernelColumns(self.kept.kernel, self.kept.limit)
+
+    def hold(self, examples: IntArray) -> None:
+        """Keep the rows of these examples, or as many of them as there is room and time for."""
+        if not self.is_whole:
+            self.kept.hold(examples)
+
+    def held(self, examples: IntArray) -> IntArray:
+        """Those whose rows are kept."""
+        return examples[self.kept.slots[examples] >= 0]
+
+    def runs(self, examples: IntArray, seed: int) -> Iterator[tuple[slice, tuple[Any, ...]]]:
+        """Order the examples in place so that each run of them has its rows in memory.
+
+        Those whose rows are kept and the others take turns: sweeps in an order that is always the
+        same in part take 20 times as many.
+
+        Yields a run and its rows; no more of them when the solver is to end.
+        """
+        missing = self.kept.slots[examples] < 0
+        if not missing.any():
+            yield slice(0, examples.size), self.rows
+            return
+        rng = np.random.default_rng(seed)
+        kept, new = rng.permutation(examples[~missing]), rng.permutation(examples[missing])
+        count = max(_RUNS, len(list(self.kept.batches(new.size))))
+        both = zip(np.array_split(kept, count), np.array_split(new, count), strict=True)
+        turns = [some for pair in both for some in pair]
+        examples[:] = np.concatenate(turns)
+        stop = 0
+        for k, some in enumerate(turns):
+            start, stop = stop, stop + some.size
+            if is_over():
+                return
+            yield slice(start, stop), self._computed(some) if k % 2 else self.rows
+
+    def _computed(self, examples: IntArray) -> tuple[Any, ...]:
+        """These examples as the sweeps take them, their rows computed."""
+        slots = np.full(self.n, -1)
+        slots[examples] = np.arange(examples.size)
+        rows = self.kept.computed(examples).astype(self.kept.store.dtype, copy=False)
+        return self._as_rows(rows, slots)
 
     @cached_property
     def norms(self) -> FloatArray:
         """``k(x_i, x_i)``."""
-        return self.data.diagonal().copy()
+        if self.is_whole:
+            return self.kept.store.diagonal().copy()
+        return np.asarray(self.kept.kernel.sizes**2)
 
     @property
     def longest(self) -> int:
@@ -335,26 +429,48 @@ class KernelExamples:
 
     summed = longest  # roundings of an entry of an image
 
-    def dense(self, block: slice) -> FloatArray:
-        """Rows of the kernel matrix."""
-        return self.data[block]
+    def digest(self, labels: IntArray, scales: FloatArray, first: int) -> int:
+        """What tells these examples, labels and weights from others."""
+        if self.is_whole or not isinstance(self.kept.kernel, InnerProductKernel):
+            return of_rows(self.kept.store, self.columns, labels, scales, first)
+        rows, numbers = self.kept.kernel.digest()
+        whole = of_rows(rows, np.arange(rows.shape[1]), labels, scales, first)
+        return (whole + int(numbers, 16)) % 2**64
 
     def absolute_sums(self, block: slice, weights: FloatArray) -> FloatArray:
-        """``sum_i weight_i |k(x_i, x_l)|`` over the examples of ``block``.
+        """``sum_i weight_i |k(x_i, x_l)|`` over the examples of ``block``, or a bound of it.
 
         Entries whose own rounding is more than that of a sum of products count as larger.
         """
-        amounts = np.zeros(self.n)
+        amounts, kernel = np.zeros(self.n), self.kept.kernel
         amounts[block] = weights
-        return weights @ np.abs(self.data[block]) + entry_sizes(self._errors(amounts))
+        errors = entry_sizes(product_errors(kernel, amounts))
+        if self.is_whole:
+            return weights @ np.abs(self.kept.store[block]) + errors
+        return float(weights @ kernel.sizes[block]) * kernel.sizes + errors
 
     def empty_image(self, n_classes: int) -> FloatArray:
         """The image of no coefficients."""
         return np.zeros((n_classes, self.n))
 
     def image(self, coefficients: Any) -> FloatArray:
-        """``(K A)'``, a row per class."""
-        return np.ascontiguousarray(coefficients.T @ self.data)
+        """``(K A)'``, a row per class, of entries in float64."""
+        coefficients = sp.csr_array(coefficients)
+        kept, n_classes = self.kept, coefficients.shape[1]
+        used = np.flatnonzero(np.diff(coefficients.indptr))
+        slots = np.full(used.size, -1) if self.is_single else kept.slots[used]
+        there, new = slots >= 0, used[slots < 0]
+        out = np.zeros((n_classes, self.n))
+        if there.any():
+            places = slots[there], np.arange(int(there.sum()))
+            spread = sp.csr_array((np.ones(places[1].size), places), (kept.kept, places[1].size))
+            of_slots = spread @ coefficients[used[there]]
+            if _DENSE * of_slots.nnz > kept.kept * n_classes:
+                of_slots = of_slots.toarray()
+            out[:] = of_slots.T @ kept.store[: kept.kept]
+        for batch in kept.batches(new.size):
+            out += coefficients[new[batch]].toarray().T @ kept.computed(new[batch])
+        return out
 
     def scores(self, block: slice, image: FloatArray, *, exact: bool = False) -> FloatArray:
         """Scores of the examples of ``block``, one row each: a fresh array."""
@@ -362,8 +478,27 @@ class KernelExamples:
 
     def add_image(self, image: FloatArray, block: slice, coefficients: FloatArray) -> None:
         """Add the image of coefficients of the examples of ``block`` to ``image``."""
-        image += coefficients.T @ self.data[block]
+        if self.is_whole:
+            image += coefficients.T @ self.kept.store[block]
+            return
+        places = np.arange(block.start, block.stop), np.arange(len(coefficients))
+        spread = sp.csr_array((np.ones(places[1].size), places), (self.n, places[1].size))
+        image += self.image(spread @ sp.csr_array(coefficients))
 
     def weights(self, image: FloatArray) -> FloatArray | None:
         """W with a row per class: unknown."""
         return None
+
+    def scores_of(self, weights: Any, expansion: Any, chosen: Any) -> FloatArray:
+        """Scores of the other examples by what is left of a machine of the chosen ones."""
+        expansion, own, others = (
+            sp.csr_array(expansion),
+            self.columns[chosen],
+            self.columns[~chosen],
+        )
+        used = np.flatnonzero(np.diff(expansion.indptr))
+        out = np.zeros((others.size, expansion.shape[1]))
+        for batch in self.kept.batches(used.size):
+            part = self.kept.entries(own[used[batch]], others)
+            out += np.asarray((expansion[used[batch]].T @ part).T)
+        return out

@@ -13,6 +13,7 @@ from cornerstep.learning.kernel_functions import KERNELS
 from cornerstep.learning.parameters import check_stopping
 from cornerstep.multiclass.distributed.partitions import SpreadProblem
 from cornerstep.multiclass.entropic import is_softmax
+from cornerstep.multiclass.examples import Examples
 from cornerstep.multiclass.losses import Loss, MaxHinge, make_loss
 from cornerstep.multiclass.problem import MulticlassProblem
 from cornerstep.multiclass.simplex_loss import SimplexLoss
@@ -94,6 +95,8 @@ def check_parameters(model: Any) -> None:
             f"last_iterate must be False unless solver is one of {', '.join(PLAIN)}, got "
             f"solver={model.solver!r}"
         )
+    if not (isinstance(model.cache_size, Real) and float(model.cache_size) > 0):
+        raise ValueError(f"cache_size must be a positive number, got {model.cache_size!r}")
     if not callable(model.kernel) and model.kernel not in KERNELS:
         raise ValueError(
             f"kernel must be one of {', '.join(KERNELS)} or a function, got {model.kernel!r}"
@@ -262,6 +265,7 @@ def warm_start_signature(problem: MulticlassProblem, solver: str) -> tuple[Any, 
         return (*shared, "weights", digest(problem.examples.columns))
     if solver == "block" or (solver != "envelope" and keeps_duals(problem)):
         return (*shared, "block" if solver == "block" else "dual points")
+    assert isinstance(problem.examples, Examples)  # a kernel keeps the dual points
     return (*shared, digest((problem.examples.data, loss.costs)), problem.smoothing)
 
 

@@ -24,7 +24,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from cornerstep.core.types import FloatArray, IntArray
-from cornerstep.data.digests import of_rows
 from cornerstep.multiclass.compiled import sweeps as kernels
 from cornerstep.multiclass.examples import Examples, JointExamples, KernelExamples
 from cornerstep.multiclass.free_intercept import Balance
@@ -103,9 +102,7 @@ class MulticlassProblem:
 
         The first example has the number ``first`` among all.
         """
-        data, columns, terms = self.examples.data, self.examples.columns, self.examples.terms
-        labels, scales = np.repeat(self.labels, terms), np.repeat(self.scales, terms)
-        return of_rows(data, columns, labels, scales, first * terms)
+        return self.examples.digest(self.labels, self.scales, first)
 
     def check_duals(self, pool: tuple[Any, ...]) -> None:
         """Complain unless a pool of classes and weights is one of dual points of this problem."""
@@ -152,13 +149,6 @@ class MulticlassProblem:
         columns = sums if self.examples.sparse else sums.T
         mu = 0.0 if self.loss.entropic else self.smoothing
         return Balance.of(columns, masses, features, self.examples.summed, mu)
-
-    def scores_of(self, weights: Any, expansion: Any, kept: Any) -> FloatArray:
-        """Scores of the other examples by a machine of some: its weights, or what is left of it."""
-        examples = self.examples
-        if weights is None:
-            return np.asarray((expansion.T @ examples.data[np.ix_(kept, ~kept)]).T)
-        return np.asarray(examples.data[~kept] @ weights[:, examples.columns].T)
 
     def blocks(self) -> Iterator[slice]:
         """Runs of examples whose scores fit in memory together."""
@@ -281,6 +271,7 @@ class MulticlassProblem:
         """The losses from margins with twice the digits, and the size of what they sum up."""
         from cornerstep.multiclass.compiled.doubled import margins
 
+        assert isinstance(self.examples, Examples)
         weights = np.ascontiguousarray(image.T if self.examples.sparse else image)
         total = sizes = 0.0
         for block in self.blocks():

@@ -22,6 +22,7 @@ from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.data.rows import Rows
 from cornerstep.learning.certificates import Certificate
 from cornerstep.learning.claims import CLOSE, Recomputed
+from cornerstep.learning.kernel_blocks import product_errors
 from cornerstep.learning.kernel_functions import Kernel, gamma_value
 from cornerstep.learning.verification import examples_of, require_rows
 from cornerstep.multiclass.examples import Examples
@@ -354,13 +355,11 @@ def _kernel_product(
     """``K right`` by blocks of rows, K with the constant, and ``scales |K|``."""
     kernel, constant = Kernel(*clf._kernel_fit), clf._constant_fit
     data = X[np.ix_(rows, rows)] if kernel.name == "precomputed" else X[rows]
+    values = kernel.blocks(data)
     out, sums = np.empty((rows.size, right.shape[1])), np.zeros(rows.size)
-    largest = 0.0
     for block in _blocks(rows.size, rows.size):
-        part = np.asarray(kernel(data[block], data), dtype=np.float64)
-        largest = max(largest, float(np.abs(part).max(initial=0.0)))
-        part = part + constant
+        part = values.block(np.arange(block.start, block.stop), None) + constant
         out[block] = part @ right
         sums += scales[block] @ np.abs(part)
-    sums += entry_sizes(kernel.errors(data, largest, scales))
+    sums += entry_sizes(product_errors(values, scales))
     return out, sums

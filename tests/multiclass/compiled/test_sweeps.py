@@ -248,7 +248,7 @@ def test_products_by_parts(dtype, monkeypatch):
 def test_steps_that_do_not_pay_get_rare():
     settings = BlockSettings(second_order=SecondOrderSettings(worth=np.inf))
     given = draw("max-hinge", 0.0, 0)
-    examples = KernelExamples(given.X @ given.X.T)
+    examples = KernelExamples.of_matrix(given.X @ given.X.T)
     problem = MulticlassProblem(examples, given.y, given.rho.size, given.loss, given.scales)
     solver = BlockAscent(problem, np.random.default_rng(0), 1e-9, settings=settings)
     solver.pace.stage = SECOND_ORDER

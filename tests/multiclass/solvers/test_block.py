@@ -34,7 +34,7 @@ def posed(kind, data, smoothing=0.0, seed=0):
     makes: dict[str, Callable[[], Examples | KernelExamples]] = {
         "dense": lambda: Examples(given.X),
         "csr": lambda: Examples(sp.csr_array(given.X)),
-        "gram": lambda: KernelExamples(given.X @ given.X.T),
+        "gram": lambda: KernelExamples.of_matrix(given.X @ given.X.T),
     }
     examples = makes[data]()
     return MulticlassProblem(examples, given.y, given.rho.size, given.loss, given.scales, smoothing)

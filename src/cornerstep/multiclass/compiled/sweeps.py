@@ -4,7 +4,8 @@ mu/2 |alpha_i|²)`` with ``W = sum_i s_i x_i alpha_i'``, ``alpha_i = (1'beta_i) 
 What is shared by the functions here:
 
 - ``rows = (kind, matrix, indptr, indices, values)``: the examples.  DENSE: ``matrix`` holds x_i in
-  row i.  CSR: the other three arrays do.  GRAM: ``matrix`` is the kernel matrix.
+  row i.  CSR: the other three arrays do.  GRAM: row ``indptr[i]`` of ``matrix`` is that of example
+  i in the kernel matrix.
 - ``image``: W with a row per class (DENSE), its transpose (CSR), or the scores of all examples with
   a row per class (GRAM).
 - ``pool = (starts, classes, beta)``: the classes that example i may give weight to are
@@ -90,7 +91,7 @@ def add(rows, image, i, classes, amounts):
             for a in range(classes.shape[0]):
                 w[classes[a]] += amounts[a] * values[k]
     else:
-        x = matrix[i]
+        x = matrix[indptr[i] if kind == GRAM else i]
         for a in range(classes.shape[0]):
             amount = amounts[a]
             if amount != 0.0:

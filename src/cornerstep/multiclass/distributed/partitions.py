@@ -310,6 +310,7 @@ class Partition:
         own = problem.examples.empty_image(problem.n_classes)
         coefficients = self.coefficients(problem.labels, problem.scales, problem.n_classes)
         for block in problem.blocks():
+            assert isinstance(problem.examples, Examples)
             rows = problem.examples.data[block].astype(np.float64, copy=False)
             part = coefficients[block]
             own += rows.T @ part.toarray() if problem.examples.sparse else part.T @ rows

@@ -69,6 +69,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.learning.rounding import Rounding
@@ -199,6 +200,7 @@ class BlockAscent:
     def look(self) -> Look:
         iterate, best = self.iterate, self.best
         losses, slopes = scan(self.problem, iterate.pool, iterate.image, self.entering)
+        self._losses = losses
         square = iterate.squared_norm()
         value = float(losses.sum()) + 0.5 * square
         accelerated = iterate.acceleration
@@ -230,7 +232,10 @@ class BlockAscent:
 
     def move(self) -> Move:
         iterate, stage = self.iterate, self.pace.stage
+        if not self.problem.examples.is_whole:
+            self._keep_out_many()
         active = iterate.admit(self.entering)
+        self.problem.examples.hold(active)
         kind = SWEEPS
         if iterate.acceleration and stage != ACCELERATED:
             iterate.end_acceleration()
@@ -252,6 +257,22 @@ class BlockAscent:
         self._sweep(active)
         self.pace.rounds += 1
         return Move(1.0, kind)
+
+    def _keep_out_many(self) -> None:
+        """Let few examples in that have no weight yet: those with the largest losses.
+
+        Each costs a row of the kernel matrix, and at weights that are far too short all have a
+        loss.
+        """
+        starts, counts = self.iterate.pool[0], self.entering.counts
+        outside = starts[1:] == starts[:-1]
+        settings, inside = self.settings, outside.size - int(outside.sum())
+        most = max(settings.least_newcomers, int(settings.newcomers * inside))
+        new = np.flatnonzero(outside & (counts > 0))
+        if new.size > most:
+            new = self.order.permutation(new)  # at first all losses are the same
+            kept_out = np.argsort(-self._losses[new], kind="stable")[most:]
+            counts[new[kept_out]] = 0
 
     def _sweep(self, active: IntArray) -> None:
         """Sweep over the active examples until the next look is worth more.
@@ -293,20 +314,14 @@ class BlockAscent:
         """
         problem, examples = self.problem, self.problem.examples
         iterate, best = self.iterate, self.best
-        coefficients = self.coefficients()
-        own = examples.image(coefficients)
-        duals = best.duals(iterate.pool)
+        coefficients, duals = self.coefficients(), best.duals(iterate.pool)
+        of_point = self._coefficients(point.pool) if examples.kernel else None
+        own, image = self._images(coefficients, of_point, point)
         best.dual = problem.dual_value(own, duals)
         linear = best.dual + 0.5 * problem.squared_norm(own, duals)
-        image = weights = point.image
-        if examples.kernel:
-            same = point.pool is duals
-            image = own.copy() if same else examples.image(self._coefficients(point.pool))
-            weights, peak = self._coefficients(point.pool).toarray().T, coefficients.toarray().T
-        else:
-            peak = own
-            if problem.n_classes == 2:
-                image = weights = _halves(image, examples.sparse)
+        weights, peak = image, own
+        if of_point is not None:
+            weights, peak = of_point.toarray().T, coefficients.toarray().T
         if best.earlier_duals is None and not iterate.acceleration:
             iterate.image = own
         square = problem.squared_norm(image, point.pool)
@@ -317,6 +332,20 @@ class BlockAscent:
         reach = problem.dual_reach(coefficients)
         of_bound = reach.of_bound(peaks(peak, examples.sparse), linear)
         return best.look(Rounding(off, of_bound), self.sweeps)
+
+    def _images(
+        self, coefficients: Any, of_point: Any, point: PrimalPoint
+    ) -> tuple[FloatArray, FloatArray]:
+        """The image of the best dual points, and that of the point's weights."""
+        examples, m = self.problem.examples, self.problem.n_classes
+        if of_point is None:
+            image = _halves(point.image, examples.sparse) if m == 2 else point.image
+            return examples.image(coefficients), image
+        if of_point is coefficients:
+            own = examples.image(coefficients)
+            return own, own.copy()
+        both = examples.image(sp.hstack([coefficients, of_point]))  # each row is computed once
+        return both[:m], both[m:]
 
 
 def _halves(image: FloatArray, sparse: bool) -> FloatArray:

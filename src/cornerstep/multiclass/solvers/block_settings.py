@@ -77,6 +77,13 @@ class BlockSettings:
     dearer, fewer take more rounds.  Measured on 26 problems: 1 and 2 take 2 and 1 % less work and
     10 takes 3 % more, on single ones between 16 % less and 15 % more."""
 
+    newcomers: float = 1.0
+    """Examples without weight that may get some in a round, for one that has, where each costs a
+    row of a kernel matrix."""
+
+    least_newcomers: int = 500
+    """So many may at least."""
+
     # -- primal points -------------------------------------------------------------------------
 
     longer_promise: float = 0.7

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.multiclass.problem import MulticlassProblem
 from cornerstep.multiclass.solvers.acceleration import Acceleration, AccelerationSettings
@@ -76,8 +78,9 @@ class DualIterate:
 
     def sweep(self, blocks: IntArray, seed: int) -> FloatArray:
         """One sweep over these blocks, which it shuffles; what each of them gained."""
-        rows = self.problem.examples.rows
-        gains = sweep(blocks, seed, rows, self.image, self.pool, self._record)
+        gains = np.zeros(blocks.size)
+        for part, rows in self.problem.examples.runs(blocks, seed):
+            gains[part] = sweep(blocks[part], seed, rows, self.image, self.pool, self._record)
         return gains * (1.0 + self.acceleration.pull) if self.acceleration else gains
 
     def advance(self, settings: AccelerationSettings) -> None:

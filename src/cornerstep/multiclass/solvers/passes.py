@@ -203,7 +203,7 @@ class Probes:
 
     def __init__(self, problem: MulticlassProblem) -> None:
         examples = problem.examples
-        count = 0 if examples.data.dtype == np.float64 else PROBES
+        count = 0 if examples.dtype == np.float64 else PROBES
         shape = examples.empty_image(count).shape
         self.image: FloatArray = np.random.default_rng(0).standard_normal(shape)
         self.products = np.empty((examples.n, count))  # x_i'q

@@ -375,7 +375,7 @@ class SecondOrder:
         """
         problem, settings = self.problem, self.settings
         if problem.examples.kernel:
-            kind, faces = "newton", Faces(problem, active, pool)
+            kind, faces = "newton", Faces(problem, problem.examples.held(active), pool)
             moved, beta, step = face_step(problem, faces, image, self._damping, settings)
         else:
             kind = "proximal"
