@@ -19,8 +19,8 @@ from benchmarks.core import Answer, Benchmark, Dataset, Recorder, Row, Run, Sett
 from benchmarks.kernel import Point, Problem, judge, load, reference
 from benchmarks.plots import evaluations
 from benchmarks.smo import platt, smo
-from cornerstep.learning.kernel_columns import KernelColumns
 from cornerstep.learning.kernel_blocks import InnerProductKernel
+from cornerstep.learning.kernel_columns import KernelColumns
 from cornerstep.optimiser.loop import Iterate, Stopping
 
 #: The published K of Figure 3; those of Figure 1 stand for the published ones, which are not known.

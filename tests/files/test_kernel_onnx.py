@@ -55,6 +55,15 @@ def test_classifiers(make, classes, kernel):
     np.testing.assert_array_equal(labels, model.predict(new.astype(np.float64)))
 
 
+def test_machines_of_landmarks():
+    model = MulticlassSVC(kernel="rbf", kernel_rank=10).fit(X, LABELS)
+    new = near(X)
+    scores, labels = answers(model, new)
+    expected = model.decision_function(new)
+    np.testing.assert_allclose(scores, expected, rtol=1e-6, atol=1e-6 * np.abs(expected).max())
+    np.testing.assert_array_equal(labels, model.predict(new))
+
+
 @pytest.mark.parametrize("given", [{"decision_function_shape": "ovo"}, {"break_ties": True}])
 def test_pairs_and_ties(given):
     model = ReducedHullSVC(**given).fit(X, LABELS)

@@ -35,12 +35,13 @@ MODELS: dict[str, dict[str, Any]] = {
     "rbf": {"kernel": "rbf"},
     "poly": {"kernel": "poly", "coef0": 1.0, "degree": 2},
     "precomputed": {"kernel": "precomputed"},
+    "landmarks": {"kernel": "rbf", "kernel_rank": 8},
 }
 
 #: How the model was found, not what it is.
 HISTORY = {
     "solver", "max_iter", "time_limit", "warm_start", "checkpoint", "n_jobs", "random_state",
-    "verbose", "callback", "last_iterate",
+    "verbose", "callback", "last_iterate", "cache_size",
 }  # fmt: skip
 
 #: Of probabilities, which are calibrated and not certified; classes and scores do not use them.
@@ -55,6 +56,7 @@ FOREIGN = {
     "degree": lambda model: model.kernel != "poly",
     "coef0": lambda model: model.kernel != "poly",
     "intercept_scaling": lambda model: not model.fit_intercept,
+    "kernel_rank": lambda model: model.kernel_rank is None,
 }
 
 
@@ -74,6 +76,8 @@ def _others(name, value, model):
         return ["top-k"] if value == "max-hinge" else ["max-hinge"]
     if name == "k":
         return [1]
+    if name == "kernel_rank":
+        return [None, value - 1]
     if name == "rho":
         return [[0.6, 0.4]]
     if name == "costs":

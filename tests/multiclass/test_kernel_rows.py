@@ -16,7 +16,7 @@ from cornerstep.multiclass.losses import make_loss
 from cornerstep.multiclass.problem import MulticlassProblem
 from cornerstep.multiclass.solvers.block import BlockAscent
 from cornerstep.multiclass.solvers.dual_iterate import DualIterate
-from cornerstep.multiclass.solvers.pool import Entering, scan
+from cornerstep.multiclass.solvers.pool import Entering, empty_pool, scan
 from cornerstep.optimiser.loop import Stopping, run
 
 N, M, GAMMA = 120, 4, 0.3
@@ -65,7 +65,7 @@ def test_the_optimum_does_not_depend_on_what_is_kept(name, smoothing, room, dtyp
 def test_sweeps_keep_image_and_gains_true(room):
     """The image stays that of the dual points, and D grows by what the blocks say."""
     problem = problem_of(ROOMS[room])
-    iterate, entering = DualIterate(problem, BlockAscent(problem, None, 1.0).iterate.pool), None
+    iterate = DualIterate(problem, empty_pool(N))
     for seed in range(3):
         entering = Entering.room(problem, 2)
         scan(problem, iterate.pool, iterate.image, entering)
@@ -124,7 +124,6 @@ def test_models_are_certified(many, cache_size, rows):
     assert found.holds, found.problems
 
 
-
 def test_a_tight_gap_is_reached_with_rows_in_single_precision(many):
     X, y = many
     model = MulticlassSVC(kernel="rbf", C=0.3, cache_size=50, tol=1e-7, random_state=0).fit(X, y)
@@ -155,8 +154,7 @@ def test_a_checkpoint_is_gone_on_from_with_the_same_kernel_only(many, tmp_path):
 
 
 def test_the_end_of_a_run_is_heard_between_rows(many):
-    X, y = many
-    kernel = InnerProductKernel(X, "rbf", GAMMA)
+    kernel = InnerProductKernel(many[0], "rbf", GAMMA)
     asked: list[int] = []
 
     def over():

@@ -96,6 +96,10 @@ class Certificate:
         False if the bound rests on a weak learner that finds the best hypothesis.
     maximises : bool
         Whether values are to be as large as possible, and bounds are above them.
+    landmarks : int, optional
+        Of a kernel machine that is made of so many examples: bounds are of machines of these.
+    whole : float
+        What no machine of that kernel can pass, made of whatever examples; 0 if unknown.
     """
 
     quantity: str
@@ -109,6 +113,8 @@ class Certificate:
     n_iter: int
     exact: bool = True
     maximises: bool = False
+    landmarks: int | None = None
+    whole: float = 0.0
 
     @property
     def gaps(self) -> FloatArray:
@@ -175,7 +181,18 @@ class Certificate:
                 f"larger{several}{rests}."
             )
         margin = f"{self.gap:.2g}" if self._is_absolute else percent(min(self.relative_gap, 1.0))
-        return f"No model has an objective more than {margin} smaller{several}."
+        if self.landmarks is None:
+            return f"No model has an objective more than {margin} smaller{several}."
+        gap = self.value - self.whole
+        share = percent(min(gap / abs(self.value), 1.0)) if self.value else ""
+        further = f"{gap:.2g}" if self._is_absolute or not self.value else share
+        rest = f"none of the whole kernel more than {further} smaller"
+        if not self.whole:
+            rest = "nothing is proven of the whole kernel"
+        return (
+            f"No model of these {self.landmarks} landmarks has an objective more than {margin} "
+            f"smaller; {rest}."
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The certificate as plain numbers and words."""
@@ -197,7 +214,7 @@ class Certificate:
             "iterations": self.n_iter,
             "exact": self.exact,
             "machines": machines,
-        }
+        } | ({} if self.landmarks is None else {"landmarks": self.landmarks, "whole": self.whole})
 
 
 def percent(share: float, digits: int = 2) -> str:

@@ -82,17 +82,22 @@ class Kernel:
             else:
                 kernel = PrecomputedKernel(matrix)
             return KernelColumns(kernel, 0, matrix + constant), shift
-        values = InnerProductKernel(X, self.name, self.gamma, self.degree, self.coef0)
+        values = self.inner_products(X)
         if not self.is_positive:
             matrix, shift = self.training_matrix(X)
             return KernelColumns(
                 values.shifted(shift).raised(constant), 0, matrix + constant
             ), shift
+        kind = np.float64 if 8 * values.n**2 <= limit else np.float32
+        return KernelColumns(values.raised(constant), limit, dtype=kind), 0.0
+
+    def inner_products(self, X: Any) -> InnerProductKernel:
+        """The matrix of the rows of X for a kernel that is known by its name."""
+        values = InnerProductKernel(X, str(self.name), self.gamma, self.degree, self.coef0)
         with np.errstate(over="ignore"):
             if not np.isfinite(values.sizes**2).all():
                 raise self._not_finite()
-        kind = np.float64 if 8 * values.n**2 <= limit else np.float32
-        return KernelColumns(values.raised(constant), limit, dtype=kind), 0.0
+        return values
 
     def _not_finite(self) -> ValueError:
         return ValueError(

@@ -14,6 +14,8 @@ References
 ----------
 .. [1] S. Fine, K. Scheinberg. Efficient SVM training using low-rank kernel representations. Journal
    of Machine Learning Research 2, 243-264, 2001.
+.. [2] C. K. I. Williams, M. Seeger. Using the Nyström method to speed up kernel machines. Advances
+   in Neural Information Processing Systems 13, 682-688, 2001.
 """
 
 from __future__ import annotations
@@ -26,6 +28,8 @@ from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.learning.kernel_blocks import UNIT, InnerProductKernel, Kernel
 
 _SAMPLE = 1000  # examples whose matrix is factorised in full: some 10 ms
+_SAMPLED = 2  # examples of a sample for each landmark, at least
+_LEAST_PIVOT = 1e-8  # of the largest entry: coefficients of landmarks grow with its root
 
 
 def low_rank_factor(
@@ -62,6 +66,37 @@ def low_rank_factor(
         factor = np.vstack([factor, columns])
         left = np.maximum(left - np.einsum("rn,rn->n", columns, columns), 0.0)
         left[landmarks] = 0.0
+
+
+def landmark_factor(
+    kernel: InnerProductKernel, rank: int, rng: np.random.Generator
+) -> tuple[IntArray, FloatArray]:
+    """Up to ``rank`` examples of a sample, by complete pivoting, and the factor of their matrix.
+
+    Fewer where what is left of the sample is too small to be told from rounding.
+
+    Parameters
+    ----------
+    kernel : InnerProductKernel
+        Positive semidefinite.
+    rank : int
+    rng : numpy.random.Generator
+        Draws the sample.
+    """
+    size = min(kernel.n, max(_SAMPLE, _SAMPLED * rank))
+    sample = np.sort(rng.choice(kernel.n, size, replace=False))
+    least = _LEAST_PIVOT * float(kernel.sizes[sample].max()) ** 2
+    landmarks, triangle = _pivots(kernel, np.empty((0, kernel.n)), sample, least)
+    return landmarks[:rank], np.ascontiguousarray(triangle[:rank, :rank])
+
+
+def landmark_features(
+    kernel: InnerProductKernel, landmarks: IntArray, triangle: FloatArray
+) -> FloatArray:
+    """F of shape (n, r): ``F F'`` is what the landmarks tell of the matrix [2]_."""
+    columns = kernel.block(landmarks, None)
+    out = solve_triangular(triangle, columns, lower=True, overwrite_b=True)
+    return np.ascontiguousarray(out.T)
 
 
 def _pivots(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -25,6 +26,7 @@ from cornerstep.data.arrays import (
 )
 from cornerstep.data.rows import HeldRows, Rows, as_rows, is_dask
 from cornerstep.learning.callbacks import Watchable, iteration_callback, watched
+from cornerstep.learning.certificates import Certificate
 from cornerstep.learning.display import MarginsDisplay
 from cornerstep.learning.estimator import CertifiedEstimator, SupportExamples, Weights
 from cornerstep.learning.kernel_functions import Kernel, gamma_value
@@ -35,6 +37,7 @@ from cornerstep.multiclass import parameters, verification
 from cornerstep.multiclass.calibration import temperature
 from cornerstep.multiclass.entropic import is_softmax
 from cornerstep.multiclass.examples import Examples, JointExamples, KernelExamples, with_constant
+from cornerstep.multiclass.low_rank import LandmarkExamples, proven
 from cornerstep.multiclass.model_file import SCHEMA
 from cornerstep.multiclass.parameters import (
     Posed,
@@ -96,6 +99,10 @@ class MulticlassSVC(
         Megabytes that kept rows of the kernel matrix may take, with the kernels 'rbf' and 'poly'
         (of a degree and a coef0 that make it positive semidefinite).  Of others the whole matrix
         is needed.
+    kernel_rank : int, optional
+        Train a machine of so many *landmarks*, examples that are chosen here, instead of one of all
+        examples: for 'rbf' and 'poly'.  ``bound_`` is then that of all machines of these landmarks,
+        ``whole_bound_`` that of all machines of the kernel.
     feature_map : callable, optional
         Joint features: ``feature_map(X)`` has the ``psi(x_i, j)`` of n examples and all m classes,
         in the order of ``classes_``, as an array of shape (n, m, D) or as a sparse matrix of shape
@@ -169,6 +176,9 @@ class MulticlassSVC(
         best, if they would take more than 2 GiB, or if a worker died after the last round.
     support_ : array of int
         The training examples that the machine is made of.  Other kernels than 'linear' only.
+    whole_bound_ : float
+        With ``kernel_rank``: no machine of the kernel, of whatever examples, has an objective below
+        it.  0 where another would take more than 2^29 kernel entries.
     kernel_shift_ : float
         What was added to the diagonal of the kernel matrix of the training examples: not 0 where
         the kernel 'sigmoid' is not positive semidefinite.  Other kernels than 'linear' only.
@@ -215,6 +225,7 @@ class MulticlassSVC(
         degree: int = 3,
         coef0: float = 0.0,
         cache_size: float = 1000,
+        kernel_rank: int | None = None,
         feature_map: Any = None,
         solver: str = "auto",
         last_iterate: bool = False,
@@ -244,6 +255,7 @@ class MulticlassSVC(
         self.degree = degree
         self.coef0 = coef0
         self.cache_size = cache_size
+        self.kernel_rank = kernel_rank
         self.feature_map = feature_map
         self.solver = solver
         self.last_iterate = last_iterate
@@ -275,7 +287,15 @@ class MulticlassSVC(
     def model_schema(cls) -> Schema:
         return SCHEMA
 
+    def certificate(self) -> Certificate:
+        proof = super().certificate()
+        if not hasattr(self, "whole_bound_"):
+            return proof
+        return replace(proof, landmarks=int(self.support_.size), whole=self.whole_bound_)
+
     def model_size(self) -> tuple[str, int]:
+        if hasattr(self, "whole_bound_"):
+            return "landmarks", int(self.support_.size)
         if hasattr(self, "support_"):
             return "support vectors", int(self.support_.size)
         if self.dual_coef_ is None:
@@ -353,6 +373,9 @@ class MulticlassSVC(
                 self.temperature_ = temperature(posed.problem, settings, trained)
             self.classes_ = posed.classes
             self.smoothing_ = smoothing_of(self, self.classes_.shape[0])
+            self.__dict__.pop("whole_bound_", None)
+            if isinstance(posed.problem.examples, LandmarkExamples):
+                trained, self.whole_bound_ = proven(posed.problem, trained, settings.stopping)
             self.record([trained.proof])
             later = partial(_of_all, trained.coefficients, posed.used, on_host(X))
             self._dual_coef = later if callable(trained.coefficients) else later()
@@ -369,7 +392,7 @@ class MulticlassSVC(
         """Whether the weights are 0, or some training examples of each class get one answer."""
         problem = posed.problem
         if self.kernel != "linear":
-            return not self.support_.size
+            return not abs(self._machine).sum()
         if self.feature_map is not None or not isinstance(problem, MulticlassProblem):
             return not to_numpy(self.coef_).any()
         counts = np.bincount(problem.labels, minlength=problem.n_classes)
@@ -496,6 +519,10 @@ class MulticlassSVC(
         self._kernel_fit = self.kernel, gamma, self.degree, self.coef0
         self._constant_fit = self._constant()
         kernel = Kernel(*self._kernel_fit)
+        if self.kernel_rank is not None:
+            self.kernel_shift_, values = 0.0, kernel.inner_products(rows).raised(self._constant_fit)
+            rng = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+            return LandmarkExamples.chosen(values, self.kernel_rank, np.random.default_rng(rng))
         columns, self.kernel_shift_ = kernel.columns(
             rows, self._constant_fit, int(self.cache_size * 1e6)
         )
@@ -528,6 +555,12 @@ class MulticlassSVC(
             for name in ("kernel_shift_", "_kernel_fit", "_constant_fit"):
                 self.__dict__.pop(name, None)
         weights = trained.weights
+        examples = posed.problem.examples
+        if isinstance(examples, LandmarkExamples):
+            self.support_ = np.flatnonzero(posed.used)[examples.landmarks]
+            self._machine = sp.csr_array(trained.expansion)
+            self._support_rows = posed.X[self.support_]
+            return
         if weights is None:
             machine = sp.csr_array(trained.expansion)
             support = np.flatnonzero(abs(machine).sum(axis=1))

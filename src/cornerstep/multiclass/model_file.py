@@ -37,12 +37,18 @@ _PARTS = ("rho", "costs", "per_example")
 _OF_WEIGHTS = ("coef_", "intercept_")
 _OF_KERNELS = (
     "support_", "_support_rows", "_machine", "_kernel_fit", "_constant_fit", "kernel_shift_",
+    "whole_bound_",
 )  # fmt: skip
 
 
 def _optional(estimator: Any) -> tuple[str, ...]:
     linear = hasattr(estimator, "coef_")
-    return ("feature_names_in_", "temperature_", *(_OF_KERNELS if linear else _OF_WEIGHTS))
+    return (
+        "feature_names_in_",
+        "temperature_",
+        "whole_bound_",
+        *(_OF_KERNELS if linear else _OF_WEIGHTS),
+    )
 
 
 def _write_loss(loss: losses.Loss, encode: Any, name: str) -> Any:
@@ -90,6 +96,7 @@ SCHEMA = Schema(
         "intercept_": Array(FLOAT, "r"), "dual_coef_": Maybe(Rows(FLOAT, "n", "m")),
         "machines_": Each(Proof(), length=1), "kernel_shift_": Float(0), "_constant_fit": Number(0),
         "smoothing_": Float(0), "temperature_": Float(0), "support_": Array(WHOLE, "s", below="n"),
+        "whole_bound_": Float(0),
         "_support_rows": Maybe(Rows(FLOAT, "s", "d")), "_machine": Rows(DOUBLE, "s", "m"),
     },
     _optional,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from cornerstep.data.arrays import to_numpy
 from cornerstep.data.digests import of_arrays
-from cornerstep.learning.kernel_functions import KERNELS
+from cornerstep.learning.kernel_functions import KERNELS, Kernel
 from cornerstep.learning.parameters import check_stopping
 from cornerstep.multiclass.distributed.partitions import SpreadProblem
 from cornerstep.multiclass.entropic import is_softmax
@@ -97,9 +97,32 @@ def check_parameters(model: Any) -> None:
         )
     if not (isinstance(model.cache_size, Real) and float(model.cache_size) > 0):
         raise ValueError(f"cache_size must be a positive number, got {model.cache_size!r}")
+    if model.kernel_rank is not None:
+        _check_rank(model)
     if not callable(model.kernel) and model.kernel not in KERNELS:
         raise ValueError(
             f"kernel must be one of {', '.join(KERNELS)} or a function, got {model.kernel!r}"
+        )
+
+
+def _check_rank(model: Any) -> None:
+    """Complain about a rank that cannot be, or that the kernel or the loss cannot have."""
+    rank = model.kernel_rank
+    if not (isinstance(rank, Integral) and int(rank) >= 1):
+        raise ValueError(f"kernel_rank must be an integer >= 1 or None, got {rank!r}")
+    known = model.kernel in ("rbf", "poly") if isinstance(model.kernel, str) else False
+    if not (known and Kernel(model.kernel, 1.0, model.degree, model.coef0).is_positive):
+        raise ValueError(
+            "kernel must be 'rbf', or 'poly' with an integer degree and coef0 >= 0, with "
+            f"kernel_rank={rank!r}, got {model.kernel!r}"
+        )
+    if is_own(model.loss):
+        raise ValueError(
+            f"loss must be one of the library's with kernel_rank={rank!r}, got {model.loss!r}"
+        )
+    if model.solver not in ("auto", "block"):
+        raise ValueError(
+            f"solver must be 'auto' or 'block' with kernel_rank={rank!r}, got {model.solver!r}"
         )
 
 

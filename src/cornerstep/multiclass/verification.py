@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.linalg import cholesky
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
@@ -27,6 +28,7 @@ from cornerstep.learning.kernel_functions import Kernel, gamma_value
 from cornerstep.learning.verification import examples_of, require_rows
 from cornerstep.multiclass.examples import Examples
 from cornerstep.multiclass.free_intercept import Balance, column_sums
+from cornerstep.multiclass.low_rank import LandmarkExamples, numbers
 from cornerstep.multiclass.parameters import (
     constant_of,
     given_loss,
@@ -37,6 +39,7 @@ from cornerstep.multiclass.parameters import (
     smoothing_of,
 )
 from cornerstep.multiclass.prediction import joint_features
+from cornerstep.multiclass.problem import MulticlassProblem
 from cornerstep.multiclass.rounding import Reach, entry_sizes
 from cornerstep.multiclass.simplex_loss import SimplexLoss
 
@@ -44,6 +47,7 @@ FEASIBLE = 1e-6  # by how much dual points may leave their domains
 _BLOCK = 2**21  # entries of a kernel matrix or of scores held at a time
 _COUNTS = 0.05  # share of the gap that rounding may be before twice the digits are taken
 _ROUNDS = 10_000  # of a run that finds a bound anew
+_REFACTORED = 1e-9  # by which landmark features, and with them a bound, may differ when made anew
 
 
 def _blocks(n: int, width: int) -> list[slice]:
@@ -77,6 +81,8 @@ def recompute(
         problems.append(f"temperature_ must be a positive number, got {warmth!r}")
     if clf.smoothing_ != mu:
         problems.append(f"smoothing_ is {clf.smoothing_!r}, but smoothing makes it {mu!r}")
+    if hasattr(clf, "whole_bound_"):
+        return _recompute_landmarks(clf, X, labels, weights, loss.rows(used), dual, problems)
     losses, terms, linear, outside = 0.0, 0.0, 0.0, 0
     state, mass = _Sizes(), loss.mass(clf.classes_.size)
     for rows, scores, own in parts(clf, X, scales, dual, state):
@@ -127,6 +133,50 @@ def recompute(
     )
 
 
+def _recompute_landmarks(
+    clf: Any, X: Any, labels: IntArray, weights: FloatArray, loss: Any, dual: Any,
+    problems: list[str],
+) -> Recomputed:  # fmt: skip
+    """The same of a machine of landmarks, and whether the bound of the whole kernel is one."""
+    used = np.flatnonzero(weights > 0)
+    nothing = np.full(1, np.nan)
+    if clf.kernel_rank is None or clf.support_.size > clf.kernel_rank:
+        problems.append(
+            f"the parameter kernel_rank is {clf.kernel_rank!r}, the model has {clf.support_.size} "
+            "landmarks"
+        )
+    if clf.kernel_shift_ != 0:
+        problems.append(f"kernel_shift_ is {clf.kernel_shift_}, landmarks have none")
+    places = np.searchsorted(used, clf.support_)
+    if not np.isin(clf.support_, used).all():
+        problems.append("landmarks have no weight: are these the weights of training?")
+        return Recomputed(nothing, nothing, np.zeros(1), "nothing: the model is not whole")
+    kernel = Kernel(*clf._kernel_fit).inner_products(X[used]).raised(clf._constant_fit)
+    triangle = cholesky(kernel.block(places, places), lower=True)
+    problem = MulticlassProblem(
+        LandmarkExamples(kernel, places, triangle), labels[used], clf.classes_.size, loss,
+        clf.C * weights[used], clf.smoothing_, constant_of(clf),
+    )  # fmt: skip
+    dual = sp.csr_array(dual[used])
+    gradients = -(dual.toarray() / problem.scales[:, None])
+    outside = int((~np.isfinite(loss.conjugate(gradients, labels[used], FEASIBLE))).sum())
+    if outside:
+        problems.append(
+            f"{outside} dual points lie outside their domain: are these the training examples, in "
+            "the order of training?"
+        )
+    found = numbers(problem, clf._machine.toarray(), dual)
+    off = found.value_off + found.bound_off + _REFACTORED * abs(found.value)
+    whole = max(min(found.whole, found.bound), 0.0)
+    if not abs(clf.whole_bound_ - whole) <= 3 * off:
+        problems.append(f"whole_bound_ is {clf.whole_bound_:.6g}, the data prove {whole:.6g}")
+    return Recomputed(
+        np.array([found.value]), np.array([max(found.bound, 0.0)]), np.array([3 * off]),
+        "the dual coefficients of the model, among machines of its landmarks", False, None,
+        np.array([min(3 * off, found.value)]),
+    )  # fmt: skip
+
+
 def _check_linear(clf: Any, X: Any, problems: list[str]) -> bool:
     """Whether weights and intercepts are those of classes and features; adds what is wrong."""
     m, d = clf.classes_.size, X.shape[1]
@@ -172,7 +222,8 @@ def _check_kernel(clf: Any, X: Any, problems: list[str]) -> bool:
     support, machine = np.asarray(clf.support_), clf._machine
     if support.size and (support.min() < 0 or support.max() >= X.shape[0]):
         require_rows(int(support.max()) + 1, X.shape[0])
-    if machine.shape != (support.size, clf.classes_.size) or (np.diff(support) <= 0).any():
+    in_order = hasattr(clf, "whole_bound_") or (np.diff(support) > 0).all()
+    if machine.shape != (support.size, clf.classes_.size) or not in_order:
         problems.append("support_ and the coefficients of the machine do not belong together")
         return False
     rows = clf._support_rows
