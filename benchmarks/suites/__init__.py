@@ -36,6 +36,7 @@ _MODULES = {
     "kernel": "kernel",
     "kernel_figures": "kernel_figures",
     "kernel_classes": "kernel_classes",
+    "kernel_gpu": "kernel_gpu",
     "kernel_oneclass": "kernel_oneclass",
     "kernel_regression": "kernel_regression",
     "structured_ocr": "structured_ocr",

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse as sp
 from joblib import hash as digest
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
@@ -15,6 +16,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from cornerstep.core.rounding import EPSILON
 from cornerstep.core.threads import allowed_threads
 from cornerstep.core.types import FloatArray, IntArray
+from cornerstep.data.arrays import numpy_of
 from cornerstep.kernel_svm.machines import Rows
 from cornerstep.kernel_svm.pairs import KernelParameters, kernel_shift
 from cornerstep.kernel_svm.problem import ReducedHullProblem
@@ -22,6 +24,7 @@ from cornerstep.kernel_svm.training import Settings, Training, train
 from cornerstep.learning.callbacks import Watchable, iteration_callback
 from cornerstep.learning.estimator import CertifiedEstimator, SupportExamples
 from cornerstep.learning.kernel_blocks import centre, centred, row_norms
+from cornerstep.learning.kernel_device import device_of
 from cornerstep.learning.kernel_functions import Kernel, gamma_value
 from cornerstep.learning.kernel_onnx import IN_GRAPHS, KernelGraph
 from cornerstep.optimiser.loop import Callback, Stopping
@@ -144,17 +147,20 @@ class KernelMachine(Watchable, CertifiedEstimator):
         self, X: Any, sums: Callable[[FloatArray], FloatArray], columns: int
     ) -> FloatArray:
         """Sums of kernel values with the support vectors, from blocks of rows."""
-        kernel, X = KernelParameters(*self._kernel_fit), self._rows_to_score(X)
+        kernel = KernelParameters(*self._kernel_fit)
+        device = None if sp.issparse(self.support_vectors_) else device_of(X)
+        X = self._rows_to_score(X)
         if self.support_.size == 0:
             return np.zeros((X.shape[0], columns))
         if kernel.name == "precomputed":
             return np.asarray(sums(X[:, self.support_]))
         step = max(1, _SCORED // self.support_.size)
         blocks = [X[start : start + step] for start in range(0, X.shape[0], step)]
-        values = Kernel(*kernel)
+        values = Kernel(*kernel, device)
         return np.concatenate([sums(values(rows, self.support_vectors_)) for rows in blocks])
 
     def _rows_to_score(self, X: Any) -> Any:
+        (X,) = numpy_of(X)
         return validate_data(
             self, X, accept_sparse=False if self._kernel_fit[0] == "precomputed" else "csr",
             dtype=[np.float64, np.float32], reset=False,
@@ -179,13 +185,13 @@ class KernelMachine(Watchable, CertifiedEstimator):
 class SingleMachine(KernelMachine):
     """An estimator with one machine, of examples without classes."""
 
-    def _rows(self, X: Any, sample_weight: Any) -> Rows:
+    def _rows(self, X: Any, sample_weight: Any, device: Any) -> Rows:
         """What the machine is posed on; the kernel is taken, and what its check has computed."""
         weights = single_weights(X, sample_weight)
         self.n_kernel_evaluations_ = self._set_kernel(X)
         return Rows(
             X, np.flatnonzero(weights > 0), weights, self._kernel_fit, int(self.cache_size * 1e6),
-            allowed_threads(), self.kernel_shift_,
+            allowed_threads(), self.kernel_shift_, device,
         )  # fmt: skip
 
     def _trained(self, problem: ReducedHullProblem, rows: Rows) -> Training:

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from cornerstep.core.threads import allowed_threads, n_workers
 from cornerstep.core.types import FloatArray, IntArray
+from cornerstep.data.arrays import device_errors, numpy_of
 from cornerstep.kernel_svm import parameters, verification
 from cornerstep.kernel_svm.base import KernelMachine
 from cornerstep.kernel_svm.model_file import SCHEMA
@@ -30,6 +31,7 @@ from cornerstep.kernel_svm.training import TrainedPair, train_pairs
 from cornerstep.learning.callbacks import iteration_callback, watched
 from cornerstep.learning.display import MarginsDisplay
 from cornerstep.learning.kernel_blocks import centred
+from cornerstep.learning.kernel_device import device_of
 from cornerstep.learning.kernel_onnx import KernelGraph
 from cornerstep.learning.specs import Schema
 from cornerstep.learning.targets import classes_and_labels, example_weights
@@ -246,6 +248,7 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, KernelMachine):
         Parameters
         ----------
         X : array or CSR matrix of shape (n, d), or a kernel matrix (n, n) if precomputed
+            Or a torch tensor: on a GPU, kernel values are computed there.
         y : array of shape (n,)
         sample_weight : array of shape (n,), optional
             Scales the caps: an example of weight 2 counts as two of weight 1.
@@ -272,12 +275,16 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, KernelMachine):
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> list[TrainedPair]:
         self.check_parameters()
+        with device_errors(X):
+            return self._fit_on(device_of(X), *numpy_of(X, y, sample_weight))
+
+    def _fit_on(self, device: Any, X: Any, y: Any, sample_weight: Any) -> list[TrainedPair]:
         X, y = self._validated(X, y)
         self.classes_, labels = classes_and_labels(y)
         weights = example_weights(X, labels, self.classes_, sample_weight, self.class_weight)
         self._check_feasible(labels, weights)
         entries = self._set_kernel(X)
-        trained = self._train(X, labels, weights)
+        trained = self._train(X, labels, weights, device)
         self._read_off(X, labels, trained)
         self.n_kernel_evaluations_ += entries
         return trained
@@ -304,7 +311,9 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, KernelMachine):
                 f"{feasible:.6g}"
             )
 
-    def _train(self, X: Any, labels: IntArray, weights: FloatArray) -> list[TrainedPair]:
+    def _train(
+        self, X: Any, labels: IntArray, weights: FloatArray, device: Any
+    ) -> list[TrainedPair]:
         """A machine for each pair of classes."""
         from joblib import hash as digest
 
@@ -314,7 +323,7 @@ class ReducedHullSVC(MarginsDisplay, ClassifierMixin, KernelMachine):
         size = sizes_given(self.nu, self.K, None if self.C is None else float(self.C))
         threads, limit = allowed_threads(), int(self.cache_size * 1e6)
         problems = Pairs(
-            X, labels, weights, self._kernel_fit, size, limit, threads, self.kernel_shift_
+            X, labels, weights, self._kernel_fit, size, limit, threads, self.kernel_shift_, device
         )
         pairs = pairs_of(self.classes_.size)
         settings = replace(self._settings(), cardinality=self.cardinality)

@@ -20,7 +20,7 @@ class Rows(NamedTuple):
     ----------
     X, examples, weights
         All rows, which of them have weight, and the weights of all.
-    kernel, limit, threads, shift
+    kernel, limit, threads, shift, device
         As in :class:`cornerstep.kernel_svm.pairs.Pairs`.
     """
 
@@ -31,6 +31,7 @@ class Rows(NamedTuple):
     limit: int
     threads: int | None = None
     shift: float = 0.0
+    device: Any = None
 
     @property
     def caps(self) -> FloatArray:
@@ -39,7 +40,8 @@ class Rows(NamedTuple):
 
     def columns(self, rows: Any) -> KernelColumns:
         """Kernel columns of the examples, whose ``rows`` may have lost an offset."""
-        return KernelColumns(kernel_on(rows, self.kernel, self.threads, self.shift), self.limit)
+        kernel = kernel_on(rows, self.kernel, self.threads, self.shift, self.device)
+        return KernelColumns(kernel, self.limit)
 
 
 def pose_one_class(given: Rows, nu: float) -> ReducedHullProblem:

@@ -16,12 +16,14 @@ import numpy.typing as npt
 from sklearn.base import OutlierMixin
 
 from cornerstep.core.types import FloatArray, IntArray
+from cornerstep.data.arrays import device_errors, numpy_of
 from cornerstep.kernel_svm import parameters, single_verification
 from cornerstep.kernel_svm.base import SingleMachine
 from cornerstep.kernel_svm.machines import pose_one_class
 from cornerstep.kernel_svm.model_file import ONE_CLASS
 from cornerstep.kernel_svm.training import require_apart
 from cornerstep.learning.callbacks import watched
+from cornerstep.learning.kernel_device import device_of
 from cornerstep.learning.kernel_onnx import KernelGraph
 from cornerstep.learning.specs import Schema
 from cornerstep.optimiser.loop import Callback
@@ -164,6 +166,7 @@ class OneClassHull(OutlierMixin, SingleMachine):
         Parameters
         ----------
         X : array or CSR matrix of shape (n, d), or a kernel matrix (n, n) if precomputed
+            Or a torch tensor: on a GPU, kernel values are computed there.
         y : ignored
         sample_weight : array of shape (n,), optional
             Scales the caps: an example of weight 2 counts as two of weight 1.
@@ -178,7 +181,11 @@ class OneClassHull(OutlierMixin, SingleMachine):
 
     def _fit(self, X: Any, sample_weight: Any) -> None:
         self.check_parameters()
-        rows = self._rows(self._validated(X), sample_weight)
+        with device_errors(X):
+            self._fit_on(device_of(X), *numpy_of(X, sample_weight))
+
+    def _fit_on(self, device: Any, X: Any, sample_weight: Any) -> None:
+        rows = self._rows(self._validated(X), sample_weight, device)
         problem = pose_one_class(rows, float(self.nu))
         training = self._trained(problem, rows)
         require_apart(problem, training)

@@ -23,6 +23,7 @@ from cornerstep.learning.kernel_blocks import (
     row_norms,
 )
 from cornerstep.learning.kernel_columns import KernelColumns
+from cornerstep.learning.kernel_device import DeviceKernel
 from cornerstep.learning.kernel_functions import Kernel as KernelFunction
 
 WHOLE = 1000  # examples of a pair up to which its whole kernel matrix is computed at once
@@ -105,6 +106,8 @@ class Pairs:
         That share large blocks of the kernel matrix; None for as many as BLAS may use.
     shift : float
         What the diagonal of the kernel matrix lacks to be positive semidefinite.
+    device : torch.device, optional
+        That computes kernel values.
 
     Attributes
     ----------
@@ -121,6 +124,7 @@ class Pairs:
     def __init__(
         self, X: Any, labels: IntArray, weights: FloatArray, kernel: KernelParameters,
         size: dict[str, float | None], limit: int, threads: int | None = None, shift: float = 0.0,
+        device: Any = None,
     ) -> None:  # fmt: skip
         classes = int(labels.max()) + 1
         order = [1, 0] if classes == 2 else range(classes)
@@ -132,8 +136,8 @@ class Pairs:
         self.class_weights = np.zeros(classes)
         self.class_weights[list(order)] = [float(weights[part].sum()) for part in parts]
         rows, self._middle = without_offset(X, self._examples, kernel)
-        self._X, self._threads = X, threads
-        self.kernel = kernel_on(rows, kernel, threads, shift)
+        self._X, self._threads, self._device = X, threads, device
+        self.kernel = kernel_on(rows, kernel, threads, shift, device)
         self.ends = np.array(ends)
         self._within: dict[int, FloatArray] = {}  # kernel matrices of the classes
         self.evaluations = 0
@@ -226,7 +230,8 @@ class Pairs:
         own = centred(rows, middle)
         if not away > _FAR * float(row_norms(own).max()):
             return None
-        return kernel_on(own, KernelParameters("linear", 1.0, 1, 0.0), self._threads, 0.0), middle
+        linear = KernelParameters("linear", 1.0, 1, 0.0)
+        return kernel_on(own, linear, self._threads, 0.0, self._device), middle
 
     def _matrix(self, first: int, second: int) -> FloatArray:
         """The kernel matrix of two classes; what is within a class serves all of its pairs."""
@@ -271,13 +276,19 @@ def without_offset(
     return centred(rows, middle), middle
 
 
-def kernel_on(rows: Any, kernel: KernelParameters, threads: int | None, shift: float) -> Kernel:
+def kernel_on(
+    rows: Any, kernel: KernelParameters, threads: int | None, shift: float, device: Any = None
+) -> Kernel:
     """The kernel matrix of some rows; the other parameters are those of :class:`Pairs`."""
     if kernel.name == "precomputed":
         return PrecomputedKernel(rows)
     if callable(kernel.name):
         return CallableKernel(rows, kernel.name)
-    values = InnerProductKernel(rows, *kernel)
+    values = (
+        InnerProductKernel(rows, *kernel)
+        if device is None
+        else DeviceKernel(rows, *kernel, device=device)
+    )
     if threads is not None:
         values.threads = threads
     return values.shifted(shift) if shift else values

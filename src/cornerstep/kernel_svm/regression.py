@@ -9,12 +9,14 @@ import numpy as np
 from sklearn.base import RegressorMixin
 
 from cornerstep.core.types import FloatArray
+from cornerstep.data.arrays import device_errors, numpy_of
 from cornerstep.kernel_svm import parameters, single_verification
 from cornerstep.kernel_svm.base import SingleMachine
 from cornerstep.kernel_svm.machines import pose_regression, tube_given
 from cornerstep.kernel_svm.model_file import REGRESSION
 from cornerstep.learning.callbacks import watched
 from cornerstep.learning.kernel_blocks import centred
+from cornerstep.learning.kernel_device import device_of
 from cornerstep.learning.specs import Schema
 from cornerstep.optimiser.loop import Callback
 
@@ -156,6 +158,7 @@ class ReducedHullSVR(RegressorMixin, SingleMachine):
         Parameters
         ----------
         X : array or CSR matrix of shape (n, d), or a kernel matrix (n, n) if precomputed
+            Or a torch tensor: on a GPU, kernel values are computed there.
         y : array of shape (n,)
         sample_weight : array of shape (n,), optional
             Scales the caps: an example of weight 2 counts as two of weight 1.
@@ -170,8 +173,12 @@ class ReducedHullSVR(RegressorMixin, SingleMachine):
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
         self.check_parameters()
+        with device_errors(X):
+            self._fit_on(device_of(X), *numpy_of(X, y, sample_weight))
+
+    def _fit_on(self, device: Any, X: Any, y: Any, sample_weight: Any) -> None:
         X, y = self._validated(X, y, y_numeric=True)
-        rows = self._rows(X, sample_weight)
+        rows = self._rows(X, sample_weight, device)
         given = tube_given(self.C, self.epsilon, self.nu)
         problem, middle, level = pose_regression(rows, np.asarray(y, dtype=np.float64), given)
         training = self._trained(problem, rows)

@@ -22,6 +22,7 @@ from cornerstep.learning.kernel_blocks import (
     kernel_matrix,
 )
 from cornerstep.learning.kernel_columns import KernelColumns
+from cornerstep.learning.kernel_device import DeviceKernel
 from cornerstep.learning.specs import Fields, Float, Number, Sizes, Word, require
 
 KERNELS = ("linear", "rbf", "poly", "sigmoid", "precomputed")
@@ -38,12 +39,15 @@ class Kernel:
     gamma : float
     degree : int
     coef0 : float
+    device : torch.device, optional
+        That computes kernels known by their names, of dense rows.
     """
 
     name: str | Callable[[Any, Any], Any]
     gamma: float
     degree: int
     coef0: float
+    device: Any = None
 
     def __call__(self, X: Any, Y: Any) -> FloatArray:
         """The matrix of all ``k(x, y)``; X itself if it is precomputed."""
@@ -51,7 +55,12 @@ class Kernel:
             return np.asarray(X)
         if callable(self.name):
             return np.asarray(self.name(X, Y))
-        return kernel_matrix(X, Y, self.name, self.gamma, self.degree, self.coef0)
+        numbers = self.name, self.gamma, self.degree, self.coef0
+        if self.device is None or X is Y:
+            return kernel_matrix(X, Y, *numbers)
+        kernel = DeviceKernel(np.vstack([X, Y]), *numbers, device=self.device)
+        n = X.shape[0]
+        return kernel.block(np.arange(n), np.arange(n, kernel.n))
 
     def blocks(self, X: Any) -> kernel_blocks.Kernel:
         """The matrix of the rows of X, by blocks."""
