@@ -365,6 +365,14 @@ class KernelExamples:
     def _as_rows(self, store: Any, slots: IntArray) -> tuple[Any, ...]:
         return GRAM, store, slots.astype(np.int32), _NO_POINTERS, np.empty(0, store.dtype)
 
+    def rows_among(self, examples: IntArray) -> tuple[Any, ...]:
+        """Their entries with each other, as the sweeps take them; their rows are kept."""
+        from cornerstep.learning.compiled.columns import gather
+
+        among = np.empty((examples.size, examples.size), self.kept.store.dtype)
+        gather(self.kept.store, self.kept.slots[examples], examples, among)
+        return self._as_rows(among, np.arange(examples.size))
+
     @property
     def is_single(self) -> bool:
         """Whether the rows that are kept are rounded, and with them what sweeps read."""

@@ -166,6 +166,22 @@ def test_face_products_are_projections(kind):
     assert np.allclose(np.bincount(owners[:groups], weights=sums), 0, atol=1e-10)
 
 
+@every_loss
+def test_products_on_a_face_need_only_the_examples_on_it(kind):
+    """With the entries of these examples with each other, and with whole rows: ``P K P``."""
+    given = draw(kind, 0.0, 0)
+    examples = KernelExamples.of_matrix(given.X @ given.X.T)
+    problem = MulticlassProblem(examples, given.y, given.rho.size, given.loss, given.scales)
+    solver = BlockAscent(problem, np.random.default_rng(0), 1e-9)
+    run(solver, Stopping(0.0, 1e-9, 3))
+    faces = Faces(problem, active_examples(solver.iterate.pool), solver.iterate.pool)
+    assert faces.size > 0
+    rng = np.random.default_rng(0)
+    for _ in range(3):
+        v = faces.read(rng.standard_normal(solver.iterate.image.shape))
+        assert np.allclose(faces.products(1.0)(v), faces.products(0.0)(v), rtol=1e-12, atol=1e-12)
+
+
 # -- CSR columns -----------------------------------------------------------------------------------
 
 
