@@ -360,6 +360,10 @@ class KernelExamples:
     @property
     def rows(self) -> tuple[Any, ...]:
         """The examples whose rows are kept, as the compiled sweeps take them."""
+        return self._all_rows if self.is_whole else self._as_rows(self.kept.store, self.kept.slots)
+
+    @cached_property
+    def _all_rows(self) -> tuple[Any, ...]:
         return self._as_rows(self.kept.store, self.kept.slots)
 
     def _as_rows(self, store: Any, slots: IntArray) -> tuple[Any, ...]:
@@ -400,7 +404,7 @@ class KernelExamples:
         Yields a run and its rows; no more of them when the solver is to end.
         """
         missing = self.kept.slots[examples] < 0
-        if not missing.any():
+        if self.is_whole or not missing.any():
             yield slice(0, examples.size), self.rows
             return
         rng = np.random.default_rng(seed)
@@ -463,6 +467,8 @@ class KernelExamples:
 
     def image(self, coefficients: Any) -> FloatArray:
         """``(K A)'``, a row per class, of entries in float64."""
+        if self.is_whole:
+            return np.ascontiguousarray(coefficients.T @ self.kept.store)
         coefficients = sp.csr_array(coefficients)
         kept, n_classes = self.kept, coefficients.shape[1]
         used = np.flatnonzero(np.diff(coefficients.indptr))
