@@ -160,7 +160,7 @@ def test_a_path_starts_from_the_solutions_before(device: str, loss: str) -> None
     given, labels = _tensor(device, X), _tensor(device, y)
     Cs = np.logspace(-1, 2, 6)
     plain = MulticlassSVC(loss, solver="envelope", tol=1e-3, max_iter=2000)
-    path = regularization_path(plain, given, labels, Cs)
+    path = regularization_path(plain, given, labels, Cs.tolist())
     alone = [clone(plain).set_params(C=C).fit(given, labels) for C in Cs]
     for after, before in zip(path.estimators, alone, strict=True):
         assert after.status_.value == before.status_.value == "solved"
