@@ -149,8 +149,8 @@ class MarginLoss(torch.nn.Module):
 
     def examples(
         self, scores: torch.Tensor, labels: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """The losses of rows, their weights and the gradients: all but the reduction."""
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """The losses of rows and their weights, two columns, and the gradients."""
         if self.smoothing and len(scores) and self._is_fused(scores):
             return self._fused(scores.contiguous(), labels)
         m = scores.shape[1]
@@ -169,7 +169,7 @@ class MarginLoss(torch.nn.Module):
         values = torch.where(counts, weights * values, 0.0)
         if self.weight is not None or not bool(counts.all()):
             points = torch.where(counts[:, None], weights.to(points.dtype)[:, None] * points, 0.0)
-        return values, weights, points.neg_()
+        return torch.stack([values, weights], dim=1), points.neg_()
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_prepared"}
@@ -196,7 +196,7 @@ class MarginLoss(torch.nn.Module):
 
     def _fused(
         self, scores: torch.Tensor, labels: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """By one kernel, which reads and writes each score once."""
         from cornerstep.multiclass.arrays import triton_entropic, triton_envelope
         from cornerstep.multiclass.arrays.triton_launch import Targets
@@ -219,7 +219,7 @@ class MarginLoss(torch.nn.Module):
                 scores, targets, constants, arrays.rho, arrays.equal, arrays.whole, gradients,
                 numbers,
             )  # fmt: skip
-        return numbers[:, 0], numbers[:, 1], gradients
+        return numbers, gradients
 
     def _by_tensors(
         self, scores: torch.Tensor, labels: torch.Tensor, loss: Any, smoothing: float
@@ -276,17 +276,17 @@ class _Envelope(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, scores: Any, labels: Any, module: MarginLoss) -> Any:
-        values, weights, gradients = module.examples(scores, labels)
+        numbers, gradients = module.examples(scores, labels)
         ctx.reduction = module.reduction
         if module.reduction == "none":
             ctx.save_for_backward(gradients)
-            return values.contiguous()
+            return numbers[:, 0].contiguous()
+        total, count = numbers.sum(dim=0).unbind()
         if module.reduction == "sum":
             ctx.save_for_backward(gradients)
-            return values.sum()
-        count = weights.sum()
+            return total.clone()
         ctx.save_for_backward(gradients, count)
-        return values.sum() / count
+        return total / count
 
     @staticmethod
     def backward(ctx: Any, gradient: Any) -> Any:
