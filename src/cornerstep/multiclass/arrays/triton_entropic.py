@@ -18,6 +18,7 @@ from cornerstep.multiclass.arrays.triton_launch import (
     launch,
     row_of,
     store_batch,
+    store_points,
 )
 
 _WARPS = {128: 1, 512: 2, 2048: 4, 8192: 8}
@@ -104,10 +105,7 @@ def _entropic(
         tl.store(numbers + row * 4 + 2, scale * mu * share * mean)
         tl.store(numbers + row * 4 + 3, 2.0 * scale * entropy)
         point = (scale / unit) * tl.where(columns == y, share, -share * u)
-        tl.debug_barrier()
-        tl.store(scores + row * m + columns, point.to(scores.dtype.element_ty), mask=inside)
-        if DOUBLE:
-            tl.store(exact + row * m + columns, point, mask=inside)
+        store_points(scores, exact, row, columns, inside, m, point, DOUBLE)
 
 
 def nearest(

@@ -19,6 +19,7 @@ from cornerstep.multiclass.arrays.triton_launch import (
     launch,
     row_of,
     store_batch,
+    store_points,
 )
 from cornerstep.multiclass.arrays.triton_weighted import (
     STEPS,
@@ -149,10 +150,7 @@ def _nearest(
         tl.store(numbers + row * 4 + 2, tl.where(unknown, nan, scale * mu * earned))
         tl.store(numbers + row * 4 + 3, scale * square)
         point = (scale / unit) * tl.where(columns == y, total, -beta)
-        tl.debug_barrier()
-        tl.store(scores + row * m + columns, point.to(scores.dtype.element_ty), mask=inside)
-        if DOUBLE:
-            tl.store(exact + row * m + columns, point, mask=inside)
+        store_points(scores, exact, row, columns, inside, m, point, DOUBLE)
 
 
 def nearest(

@@ -85,6 +85,15 @@ def row_of(
 
 
 @triton.jit
+def store_points(scores, exact, row, columns, inside, m, point, DOUBLE: tl.constexpr):
+    """The dual point of a row over its scores, once all threads have read them."""
+    tl.debug_barrier()
+    tl.store(scores + row * m + columns, point.to(scores.dtype.element_ty), mask=inside)
+    if DOUBLE:
+        tl.store(exact + row * m + columns, point, mask=inside)
+
+
+@triton.jit
 def store_batch(
     numbers, gradients, row, columns, inside, m, y, scale, loss, value, mass, beta,
 ):  # fmt: skip
