@@ -33,6 +33,9 @@ from cornerstep import (
 def _multiclass(rng: Any, judge: Judge) -> tuple[Any, tuple[Any, ...]]:
     X, y, share, _, given = multiclass_family.draw(rng)
     how = multiclass_family.training(rng, given)
+    if given.get("kernel") in ("rbf", "poly") and chance(rng, 0.5):
+        given = {**given, "kernel_rank": int(rng.integers(1, 40))}
+        how = {**how, "solver": "auto", "last_iterate": False}
     judge.says({k: v for k, v in {**given, **how}.items() if k not in ("costs", "rho")}, X.shape)
     return judge.call(MulticlassSVC(**given, **how).fit, X, y, share), (X, y, share)
 
