@@ -182,3 +182,13 @@ def test_limits_leave_a_certificate(many, limit):
 def test_what_cache_size_may_be(value):
     with pytest.raises(ValueError, match="cache_size must be a positive number, got"):
         MulticlassSVC(kernel="rbf", cache_size=value).fit(*rows_of())
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_time_is_left_for_rows_that_the_certificate_computes(room):
+    problem = problem_of(ROOMS[room])
+    solver = BlockAscent(problem, np.random.default_rng(0), 1e-7)
+    for _ in range(3):
+        solver.look()
+        solver.move()
+    assert (solver.closing > 0.0) == (room != "all")

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from cornerstep.core.clock import is_over
+from cornerstep.core.clock import is_over, work_seconds
 from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.learning.kernel_blocks import Block, Kernel
 from cornerstep.learning.kernel_low_rank import FactoredKernel
@@ -36,6 +36,8 @@ class KernelColumns:
     ----------
     evaluations : int
         Entries of the kernel matrix computed so far, by whatever method.
+    computed_columns, seconds : int, float
+        Whole columns computed so far, and how long that took.
     room, kept : int
         How many columns may be kept, and how many slots have been filled.
     store : array of shape (room, n)
@@ -52,7 +54,8 @@ class KernelColumns:
         self.kernel = kernel
         self.n = kernel.n
         self.limit = int(limit)
-        self.evaluations = 0
+        self.evaluations = self.computed_columns = 0
+        self.seconds = 0.0
         entry = np.dtype(dtype).itemsize
         self.room = min(self.limit // (entry * self.n), self.n) if matrix is None else self.n
         self.store: Block = np.empty((self.room, self.n), dtype) if matrix is None else matrix
@@ -154,6 +157,13 @@ class KernelColumns:
 
         Where that is little all is computed: to pick out the rest would cost more.
         """
+        begun = work_seconds()
+        out = self._whole(examples)
+        self.seconds += work_seconds() - begun
+        self.computed_columns += examples.size
+        return out
+
+    def _whole(self, examples: IntArray) -> Block:
         kept = np.flatnonzero(self.slots >= 0)
         if not self.kernel.entries_are_costly or examples.size * kept.size < self.n:
             return self._evaluate(examples)

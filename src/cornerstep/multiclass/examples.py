@@ -104,6 +104,10 @@ class Examples:
     def hold(self, examples: IntArray) -> None:
         """All rows are there already."""
 
+    def closing_seconds(self, examples: IntArray) -> float:
+        """How long the image of coefficients of these examples takes, where that is long."""
+        return 0.0
+
     def held(self, examples: IntArray) -> IntArray:
         """The examples whose rows are there: all."""
         return examples
@@ -390,6 +394,11 @@ class KernelExamples:
         """Keep the rows of these examples, or as many of them as there is room and time for."""
         if not self.is_whole:
             self.kept.hold(examples)
+
+    def closing_seconds(self, examples: IntArray) -> float:
+        """How long the image of coefficients of these examples takes: rows to be computed again."""
+        new = examples.size if self.is_single else examples.size - self.held(examples).size
+        return new * self.kept.seconds / max(self.kept.computed_columns, 1)
 
     def held(self, examples: IntArray) -> IntArray:
         """Those whose rows are kept."""

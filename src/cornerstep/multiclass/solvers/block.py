@@ -118,6 +118,8 @@ class BlockAscent:
         The schedule.
     sweeps : int
         Made so far.
+    closing : float
+        Seconds that the certificate is going to take, which a time limit leaves for it.
     expired : callable
         Whether the run is to end: the loop sets it, long moves ask.
     """
@@ -141,7 +143,7 @@ class BlockAscent:
             settings, target,
             kernel=problem.examples.kernel, second_order=self.second_order.is_possible,
         )  # fmt: skip
-        self.sweeps = 0
+        self.sweeps, self.closing = 0, 0.0
         self.expired: Callable[[], bool] = lambda: False
         self.entering = Entering.room(problem, settings.extra_classes)
         self._coefficient_cache: tuple[Pool | None, Any] = None, None
@@ -236,6 +238,7 @@ class BlockAscent:
             self._keep_out_many()
         active = iterate.admit(self.entering)
         self.problem.examples.hold(active)
+        self.closing = self.problem.examples.closing_seconds(active)
         kind = SWEEPS
         if iterate.acceleration and stage != ACCELERATED:
             iterate.end_acceleration()
