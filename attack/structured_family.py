@@ -1,7 +1,8 @@
-"""``StructuredSVC``: chains, multi-class, graphs and matchings, by every solver.
+"""``StructuredSVC``: chains, multi-class, graphs and matchings, by every solver and loss.
 
-Judged: ``P(w) = lambda/2 |w|² + weighted mean of max_y (L(y) - w'psi(y))`` in long double by
-enumerating all labelings, with joint features written down here; bounds against every objective.
+Judged: ``P(w) = lambda/2 |w|² + weighted mean of max_y (L(y) - w'psi(y))``, or of ``log sum_y
+exp(-w'psi(y))``, in long double by enumerating all labelings, with joint features written down
+here; bounds against every objective.
 """
 
 from __future__ import annotations
@@ -40,12 +41,21 @@ class Task:
     Y: Any
     scored: Callable[[Any], list[tuple[Any, Any, int]]]
     weights: Any = None
+    loss: str = "max-hinge"
 
     def primal(self, w: Any, lam: float) -> Any:
         """P at w."""
-        hinges = [(loss + s - s[true]).max() for s, loss, true in self.scored(real(w))]
+        if self.loss == "softmax":
+            hinges = [_log_sum(s - s[true]) for s, _, true in self.scored(real(w))]
+        else:
+            hinges = [(loss + s - s[true]).max() for s, loss, true in self.scored(real(w))]
         shares = real(np.ones(len(hinges)) if self.weights is None else self.weights)
         return LONG(lam) * (real(w) ** 2).sum() / 2 + (shares @ hinges) / shares.sum()
+
+
+def _log_sum(scores: Any) -> Any:
+    top = scores.max()
+    return top + np.log(np.exp(scores - top).sum())
 
 
 def _labelings(length: int, m: int) -> Any:
@@ -191,7 +201,7 @@ def _matching(rng: Any) -> Task:
 
 def training(rng: Any, task: Task) -> dict[str, Any]:
     """How to train."""
-    solver = one_of(rng, *SOLVERS)
+    solver = "bcfw" if task.loss == "softmax" else one_of(rng, *SOLVERS)
     if solver == "extragradient" and isinstance(task.model, GraphModel | MultilabelModel):
         solver = "fw"
     out = {
@@ -252,14 +262,17 @@ def attack(rng: Any, judge: Judge) -> None:
     """One problem by two solvers; sometimes repeated, or from a warm start."""
     task = draw(rng)
     C = positive(rng)
+    if isinstance(task.model, ChainModel | MulticlassModel) and chance(rng, 0.4):
+        task.loss = "softmax"
     if chance(rng, 0.4):
         task.weights = example_weights(rng, task)
-    judge.says(type(task.model).__name__, f"C={C}", f"weights {task.weights}")
+    judge.says(type(task.model).__name__, task.loss, f"C={C}", f"weights {task.weights}")
     context, found = list(judge.context), []
     for _ in range(2):
         how = training(rng, task)
         judge.context = [*context, str(how)]
-        model = judge.call(StructuredSVC(task.model, C=C, **how).fit, task.X, task.Y, task.weights)
+        svm = StructuredSVC(task.model, loss=task.loss, C=C, **how)
+        model = judge.call(svm.fit, task.X, task.Y, task.weights)
         found.append(check(task, model, how, judge))
     if chance(rng, 0.1):
         judge.context = [*context, f"warm start {how}"]

@@ -42,6 +42,7 @@ def _sentences(rng: Any, constraints: Any) -> tuple[list[list[str]], list[Any], 
 
 def _primal(tagger: Any, X: list[Any], Y: list[Any], share: Any, constraints: Any) -> Any:
     """P of the tagger's weights."""
+    soft = tagger.loss == "softmax"
     labels = tagger.classes_.tolist()
     parts = {name: real(part) for name, part in tagger.model_.split(tagger.coef_).items()}
     columns = np.arange(X[0].shape[1])
@@ -62,8 +63,11 @@ def _primal(tagger: Any, X: list[Any], Y: list[Any], share: Any, constraints: An
             value += sum(parts["transitions"][a, b] for a, b in itertools.pairwise(labeling))
             if said == y:
                 true = value
-            best.append(value + unit * sum(a != b for a, b in zip(said, y, strict=True)))
-        total += weight * (max(best) - true)
+            wrong = sum(a != b for a, b in zip(said, y, strict=True))
+            best.append(value if soft else value + unit * wrong)
+        top = max(best)
+        more = np.log(np.exp(real(best) - top).sum()) if soft else LONG(0)
+        total += weight * (top - true + more)
     return LONG(tagger.lam_) / 2 * (real(tagger.coef_) ** 2).sum() + total / share.sum()
 
 
@@ -80,6 +84,7 @@ def attack(rng: Any, judge: Judge) -> None:
         "lam": one_of(rng, "auto", positive(rng, -6, 3)), "constraints": constraints,
         "max_iter": int(one_of(rng, 0, 1, 20, 100)), "random_state": 0,
         "tol": float(one_of(rng, 1e-1, 1e-3, 0.0)), "averaging": chance(rng, 0.5),
+        "loss": one_of(rng, "max-hinge", "softmax"),
     }  # fmt: skip
     if chance(rng, 0.1):
         how["time_limit"] = float(one_of(rng, 0.0, 0.05))

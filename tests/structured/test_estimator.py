@@ -407,13 +407,13 @@ def test_sum_product_survives_enormous_scores():
 
 @pytest.mark.parametrize("size", [1.0, 1e8, 1e15])
 def test_marginals_lie_in_the_marginal_polytope_whatever_the_scores(size):
-    from cornerstep.structured.compiled.chain import backward_forward
+    from cornerstep.structured.compiled.sum_product import backward_forward
 
     rng = np.random.default_rng(0)
     theta, links = size * rng.standard_normal((7, 4)), size * rng.standard_normal((4, 4))
     marginals, pairs = np.empty((7, 4)), np.empty((4, 4))
     plain = getattr(backward_forward, "py_func", backward_forward)  # only kernels call it compiled
-    plain(theta, 7, links, np.empty((7, 4)), marginals, pairs)
+    plain(theta, 7, links, np.empty((7, 4)), marginals, pairs, np.empty(4))
     np.testing.assert_allclose(marginals.sum(axis=1), 1, atol=1e-12)
     np.testing.assert_allclose(pairs.sum(axis=1), marginals[:-1].sum(axis=0), atol=1e-12)
     np.testing.assert_allclose(pairs.sum(axis=0), marginals[1:].sum(axis=0), atol=1e-12)

@@ -182,6 +182,8 @@ def structured() -> None:
     rows = [np.random.default_rng(k).standard_normal((len(y), 2)) for k, y in enumerate(allowed)]
     for solver in ("bcfw", "subgradient", "extragradient"):
         StructuredSVC(walled, max_iter=2, solver=solver).fit(rows, allowed)
+    soft_chains = StructuredSVC(walled, max_iter=2, loss="softmax").fit(rows, allowed)
+    assert soft_chains.model_.marginals(rows, 1e3 * w[: soft_chains.coef_.size])
     walled.prepare(rows, allowed)
     walled.decode_n_best(rows, np.ones(walled.size), 2)
     for name in ("independent", "matching"):

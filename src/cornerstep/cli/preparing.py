@@ -62,7 +62,10 @@ def _fits() -> dict[str, Callable[[], Any]]:
             boosting().fit(X, y > 0),
             boosting(nu=0.3).fit(noise, sides),
         ],
-        "StructuredSVC": lambda: [cornerstep.StructuredSVC(ChainModel()).fit(words, tags)],
+        "StructuredSVC": lambda: [
+            cornerstep.StructuredSVC(ChainModel(), loss=loss).fit(words, tags)
+            for loss in ("max-hinge", "softmax")
+        ],
     }
 
 

@@ -38,6 +38,8 @@ class StructuredSVC(Watchable, CertifiedEstimator):
 
     .. math:: \min_w \tfrac{\lambda}{2} \|w\|^2 + \tfrac1n \sum_i \max_y (L_i(y) - w^\top \psi_i(y))
 
+    or, with ``loss='softmax'``, ``log sum_y exp(-w'psi_i(y))`` in place of the maximum.
+
     ``psi_i(y) = phi(x_i, y_i) - phi(x_i, y)``, and ``lambda = 1/(C n)`` where C is given.  After
     ``fit`` the optimum is known to lie between ``bound_`` and ``objective_``.  Where examples have
     weights, the mean over them is the weighted one and n the sum of the weights: an example of
@@ -49,19 +51,25 @@ class StructuredSVC(Watchable, CertifiedEstimator):
     of the averages that the method defines), or that which reached the tolerance.  ``bound_`` is
     that of the last dual point of block solvers, the best that other solvers have seen.  After
     Ctrl-C, if a look takes long, all return the best point that an earlier look has proven; so does
-    'subgradient' where its own has an objective beyond float64.
+    'subgradient' where its own has an objective beyond float64.  With ``loss='softmax'`` it is the
+    point of least objective that full looks have seen.
 
     Parameters
     ----------
     model : StructuredModel
         What labelings look like, what they cost and how to find the best one; see
         :mod:`cornerstep.structured`.  It is copied, not changed.
+    loss : {'max-hinge', 'softmax'}, default='max-hinge'
+        'softmax' is minus the logarithm of the probability of the truth, ``p(y) ~ exp(w'phi(x,
+        y))``: a conditional random field, for chains.  Losses L_i and node weights are no part of
+        it, averaging and what is remembered neither.
     C : float, optional
         ``lambda = 1/(C n)``, n the sum of the weights of the examples.
     lam : float or 'auto', default='auto'
         lambda itself; takes the place of C.  'auto', without C, is ``|psi|²/(10 L n)``, with means
         of ``|psi_i(y)|²`` and ``L_i(y)`` over 100 examples at the labelings of largest loss: the
-        units of features and losses do not matter.
+        units of features and losses do not matter.  For 'softmax' it is ``|psi|²/(50 L n)``, L
+        being the number of labels.
     solver : str, default='bcfw'
         Block-coordinate Frank-Wolfe with plain steps ('bcfw'), with 'bcfw-pairwise' or
         'bcfw-away' steps or the best of the three ('bcfw-auto'); Frank-Wolfe on all examples at
@@ -155,6 +163,7 @@ class StructuredSVC(Watchable, CertifiedEstimator):
         self,
         model: Any,
         *,
+        loss: str = "max-hinge",
         C: float | None = None,
         lam: float | str = "auto",
         solver: str = "bcfw",
@@ -178,6 +187,7 @@ class StructuredSVC(Watchable, CertifiedEstimator):
         verbose: int = 0,
     ) -> None:
         self.model = model
+        self.loss = loss
         self.C = C
         self.lam = lam
         self.solver = solver
@@ -303,7 +313,7 @@ class StructuredSVC(Watchable, CertifiedEstimator):
         self.model_ = model
         if hasattr(model, "n_features_"):
             self.n_features_in_ = model.n_features_
-        pose = partial(pose_examples, model, n_jobs=self.n_jobs, debug=self.debug)
+        pose = partial(pose_examples, model, n_jobs=self.n_jobs, debug=self.debug, loss=self.loss)
         if bags is None:
             examples = pose(X, y, kept)
         else:
@@ -313,7 +323,7 @@ class StructuredSVC(Watchable, CertifiedEstimator):
         self.lam_ = lam_of(self, model, X, y, weights[weights > 0])
         prox, is_given = 0.0, self.C is not None or not isinstance(self.lam, str)
         if is_given and self.cache_passes and self.solver in parameters.BLOCK_SOLVERS:
-            prox = prox_of(self.lam_, model, X, y, kept)
+            prox = prox_of(self.lam_, model, X, y, kept, self.loss)
         trained = train(StructuredProblem(examples, self.lam_, prox), settings)
         self.coef_ = trained.weights
         self.n_oracle_calls_ = trained.oracle_calls

@@ -14,6 +14,7 @@ from cornerstep.structured.models.base import StructuredModel
 BLOCK_SOLVERS = ("bcfw", "bcfw-pairwise", "bcfw-away", "bcfw-auto")
 SOLVERS = (*BLOCK_SOLVERS, "fw", "subgradient", "extragradient")
 GEOMETRIES = ("entropic", "euclidean")
+LOSSES = ("max-hinge", "softmax")
 
 
 def check_parameters(model: Any) -> None:
@@ -27,6 +28,7 @@ def check_parameters(model: Any) -> None:
         if not left_out and not (isinstance(value, Real) and 0 < float(value) < np.inf):
             raise ValueError(f"{name} must be a positive number or {nothing!r}, got {value!r}")
     choices = {
+        "loss": (model.loss, LOSSES),
         "solver": (model.solver, SOLVERS),
         "sampling": (model.sampling, ORDERS),
         "geometry": (model.geometry, GEOMETRIES),
@@ -43,6 +45,14 @@ def check_parameters(model: Any) -> None:
     for name, flag in flags.items():
         if not isinstance(flag, (bool, np.bool_)):
             raise ValueError(f"{name} must be True or False, got {flag!r}")
+    check_loss(model.loss, model.solver)
+    if model.loss == "softmax" and not hasattr(model.model, "encode_chains"):
+        raise ValueError(
+            "loss='softmax' needs a model whose labelings can be summed over, ChainModel or "
+            f"MulticlassModel, got {model.model!r}"
+        )
+    if model.loss == "softmax" and model.debug:
+        raise ValueError("debug must be False with loss='softmax', which decodes nothing, got True")
     if model.solver == "subgradient" and model.sampling != "permuted":
         raise ValueError(
             "sampling must be 'permuted' for solver='subgradient', whose certificate needs "
@@ -55,3 +65,9 @@ def check_parameters(model: Any) -> None:
         )
     if model.radius is not None and model.solver != "extragradient":
         raise ValueError(f"radius needs solver='extragradient', got {model.solver!r}")
+
+
+def check_loss(loss: str, solver: str) -> None:
+    """Complain about a solver that the loss does not have."""
+    if loss == "softmax" and solver != "bcfw":
+        raise ValueError(f"solver must be 'bcfw' with loss='softmax', got {solver!r}")

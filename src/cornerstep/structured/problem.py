@@ -36,7 +36,8 @@ from cornerstep.structured.models.base import StructuredModel, as_vector, items,
 from cornerstep.structured.proofs import bound_error, never
 from cornerstep.structured.solvers.settings import BLOCK
 
-_SHARE = 0.1  # of |psi|²/L that n lambda is by default: docs/structured.md has what it is best for
+#: Of |psi|²/L that n lambda is by default: docs/structured.md has what it is best for.
+_SHARE = {"max-hinge": 0.1, "softmax": 0.02}
 _SAMPLE = 100  # examples, as many times as they have weight, that tell |psi|² and L
 _PROGRAM = 1e-9  # ten times the tolerance of linear programs whose costs have size 1
 _SLACK = 1e-7  # by how much, relative to its score, rounding may put an answer below the truth
@@ -91,7 +92,7 @@ def lam_of(svm: Any, model: StructuredModel, X: Any, y: Any, weights: FloatArray
     if not isinstance(svm.lam, str):
         return float(svm.lam)
     n = float(weights.sum())
-    made = _scale(model, X, y, weights) / n if svm.C is None else 1.0 / (svm.C * n)
+    made = _scale(model, X, y, weights, svm.loss) / n if svm.C is None else 1.0 / (svm.C * n)
     if not 0 < made < np.inf:
         raise ValueError(
             "the joint features are too large for lam='auto': lambda must be positive and finite, "
@@ -103,20 +104,26 @@ def lam_of(svm: Any, model: StructuredModel, X: Any, y: Any, weights: FloatArray
     return made
 
 
-def prox_of(lam: float, model: StructuredModel, X: Any, y: Any, weights: FloatArray) -> float:
+def prox_of(
+    lam: float, model: StructuredModel, X: Any, y: Any, weights: FloatArray, loss: str
+) -> float:
     """What makes a small lambda a share of the one that fits the data, or many times as large.
 
     It is 0 for a lambda that is not small.
     """
     alike = float(weights.sum()) ** 2 / float(weights @ weights)  # examples of equal weights
-    fits = _scale(model, X, y, weights) / alike
-    return min(max(BLOCK.stiff * fits - lam, 0.0), BLOCK.raised * lam)
+    fits = _scale(model, X, y, weights, loss) / alike
+    stiff, raised = BLOCK.stiff, BLOCK.raised
+    if loss == "softmax":
+        stiff, raised = BLOCK.stiff_softmax, BLOCK.raised_softmax
+    return min(max(stiff * fits - lam, 0.0), raised * lam)
 
 
-def _scale(model: StructuredModel, X: Any, y: Any, weights: FloatArray) -> float:
+def _scale(model: StructuredModel, X: Any, y: Any, weights: FloatArray, loss: str) -> float:
     """``share |psi|²/L``, means over a sample, at the labelings that w = 0 finds worst.
 
-    So lambda does not depend on the units of features and losses.  Where all is 0 it is 1.
+    So lambda does not depend on the units of features and losses.  Where all is 0 it is 1.  For
+    softmax L is the number of labels.
     """
     ends = np.cumsum(weights)
     evenly = (np.arange(_SAMPLE) + 0.5) / _SAMPLE * ends[-1]  # weight 2 is as good as two
@@ -131,10 +138,10 @@ def _scale(model: StructuredModel, X: Any, y: Any, weights: FloatArray) -> float
         add(between, truth, 1.0)
         add(between, other, -1.0)
         squares += count * (dot(truth, between) - dot(other, between))
-        losses += count * examples.loss(i, answer)
+        losses += count * (np.size(answer) if loss == "softmax" else examples.loss(i, answer))
         add(between, truth, -1.0)
         add(between, other, 1.0)
-    return float(_SHARE * squares / losses) if squares > 0 and losses > 0 else 1.0
+    return float(_SHARE[loss] * squares / losses) if squares > 0 and losses > 0 else 1.0
 
 
 def _some(data: Any, chosen: Any) -> list[Any]:
@@ -524,11 +531,17 @@ def entries(vector: Vector) -> tuple[Any, FloatArray]:
 
 
 def pose_examples(
-    model: Any, X: Any, y: Any, weights: FloatArray, n_jobs: int | None, debug: bool = False
-) -> Any:
+    model: Any, X: Any, y: Any, weights: FloatArray, n_jobs: int | None, debug: bool = False,
+    loss: str = "max-hinge",
+) -> Any:  # fmt: skip
     """The examples of a prepared model, checked: compiled ones for chains."""
     for encoding in ("encode_chains", "encode_parts"):
         _require_own_functions(type(model), encoding)
+    if loss == "softmax":
+        from cornerstep.structured.solvers.softmax import SoftChainExamples
+
+        chains = model.encode_chains(X, y)
+        return SoftChainExamples(chains, model.size, weights, n_workers(n_jobs))
     if hasattr(model, "encode_chains") and not debug:
         from cornerstep.structured.solvers.chains import ChainExamples
 
@@ -576,6 +589,8 @@ class DualBlocks:
     .. [3] H. Lin, J. Mairal, Z. Harchaoui. A universal catalyst for first-order optimization. NIPS
        2015.
     """
+
+    remembers = True  # answers of the oracle: for corrective passes, and for w to be their mean
 
     def __init__(self, examples: Any, lam: float, keep: int, prox: float = 0.0) -> None:
         self.examples = examples

@@ -31,9 +31,14 @@ def primal(examples: Any, lam: float, w: FloatArray, hinges: FloatArray) -> tupl
     return hinge + 0.5 * lam * float(w @ w), value_error(examples, lam, w, hinge)
 
 
-def bound_error(examples: Any, lam: float, w: FloatArray, linear: float, n_terms: int) -> float:
-    """The same of ``l - lambda/2 |w|²``, the entries of w being sums of so many terms."""
-    unit = gamma(examples.longest + n_terms) + examples.inexact
+def bound_error(
+    examples: Any, lam: float, w: FloatArray, linear: float, n_terms: int, outside: float = 0.0
+) -> float:
+    """The same of ``l - lambda/2 |w|²``, the entries of w being sums of so many terms.
+
+    ``outside`` is by how much blocks may have left their domains, relatively.
+    """
+    unit = gamma(examples.longest + n_terms) + examples.inexact + outside
     first = unit * (4.0 * examples.terms(w) + abs(linear))
     error = unit * examples.width
     last = gamma(examples.size + 8) * (abs(linear) + lam * float(w @ w))

@@ -48,7 +48,8 @@ class SequenceTagger(CertifiedEstimator):
     .. math:: \min_w \tfrac{\lambda}{2} \|w\|^2 + \tfrac1n \sum_i \max_y
        \Bigl(\tfrac1\ell \sum_t [y_t \neq y_{it}] - w^\top \psi_i(y)\Bigr)
 
-    The score of labels y is ``sum_t <W_{y_t}, x_t> + T_{y_t, y_t+1}`` with weights for the first
+    or, with ``loss='softmax'``, minus the mean of ``log p(y_i)`` in place of the hinge.  The score
+    of labels y is ``sum_t <W_{y_t}, x_t> + T_{y_t, y_t+1}`` with weights for the first
     and the last label; l is the mean length of a sentence.  After ``fit`` the optimum is known to
     lie between ``bound_`` and ``objective_``.
 
@@ -67,11 +68,15 @@ class SequenceTagger(CertifiedEstimator):
         Features of fewer tokens are left out.
     hashing : int, optional
         How many columns names of features are hashed to; by default each name has its own.
+    loss : {'max-hinge', 'softmax'}, default='max-hinge'
+        'softmax' is minus the logarithm of the probability of a sentence's labels, ``p(y) ~
+        exp(score)``: a conditional random field, whose marginals are probabilities.
     lam : float or 'auto', default='auto'
-        lambda.  'auto' takes the best of a path: of 3, 1 and 1/3 times what
-        :class:`~cornerstep.StructuredSVC` takes, that which finds most on a tenth of the sentences
-        held out (F1 of entities where labels are of entities, else the share of right tokens).
-        Of fewer than ten sentences none is held out, and lambda is the middle one.
+        lambda.  'auto' takes the best of a path: of 3, 1 and 1/3 times (softmax: 1, 0.3 and 0.1
+        times) what :class:`~cornerstep.StructuredSVC` takes, that which finds most on a tenth of
+        the sentences held out (F1 of entities where labels are of entities, else the share of right
+        tokens).  Of fewer than ten sentences none is held out, and lambda is what
+        :class:`~cornerstep.StructuredSVC` takes.
     solver : {'bcfw', 'bcfw-pairwise', 'bcfw-away', 'bcfw-auto'}, default='bcfw'
     averaging : bool, default=True
         Return the weighted average of all points; it predicts better than the last one.
@@ -134,6 +139,7 @@ class SequenceTagger(CertifiedEstimator):
         constraints: Any = None,
         min_count: int = 1,
         hashing: int | None = None,
+        loss: str = "max-hinge",
         lam: float | str = "auto",
         solver: str = "bcfw",
         averaging: bool = True,
@@ -150,6 +156,7 @@ class SequenceTagger(CertifiedEstimator):
         self.constraints = constraints
         self.min_count = min_count
         self.hashing = hashing
+        self.loss = loss
         self.lam = lam
         self.solver = solver
         self.averaging = averaging
@@ -298,7 +305,8 @@ class SequenceTagger(CertifiedEstimator):
     def predict_marginals(self, X: Any) -> list[list[dict[str, float]]]:
         """How sure each label of each token is: softmax over all labelings, ``p(y) ~ exp(score)``.
 
-        These are no calibrated probabilities: the model was not trained for them.
+        With ``loss='softmax'`` these are the probabilities that the model was trained for; with
+        'max-hinge' it was not, and they are not calibrated.
 
         Parameters
         ----------

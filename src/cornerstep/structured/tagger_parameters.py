@@ -9,7 +9,7 @@ import numpy as np
 
 from cornerstep.learning.parameters import check_stopping
 from cornerstep.structured.models.constraints import check_constraints
-from cornerstep.structured.parameters import BLOCK_SOLVERS
+from cornerstep.structured.parameters import BLOCK_SOLVERS, LOSSES, check_loss
 from cornerstep.structured.templates import expanded
 
 
@@ -37,6 +37,9 @@ def check_parameters(model: Any) -> None:
         raise ValueError(f"lam must be a positive number or 'auto', got {model.lam!r}")
     if model.solver not in BLOCK_SOLVERS:
         raise ValueError(f"solver must be one of {', '.join(BLOCK_SOLVERS)}, got {model.solver!r}")
+    if model.loss not in LOSSES:
+        raise ValueError(f"loss must be one of {', '.join(LOSSES)}, got {model.loss!r}")
+    check_loss(model.loss, model.solver)
     if not isinstance(model.averaging, bool | np.bool_):
         raise ValueError(f"averaging must be True or False, got {model.averaging!r}")
 

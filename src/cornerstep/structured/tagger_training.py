@@ -22,12 +22,14 @@ from cornerstep.structured.models.constraints import forbidden_table, require_al
 from cornerstep.structured.models.stacked import StackedChains
 from cornerstep.structured.problem import example_weights, lam_of, weighed
 
-_FACTORS = (3.0, 1.0, 1.0 / 3.0)  # that a path takes lambda times: docs/tagging.md has figures
+#: What a path takes lambda times: docs/tagging.md has figures.
+_FACTORS = {"max-hinge": (3.0, 1.0, 1.0 / 3.0), "softmax": (1.0, 0.3, 0.1)}
 _FEWEST = 10  # sentences of which a tenth is held out
 _PATH_SHARE = 0.5  # of the time limit that all fits of a path may take together
 
 _SHARED = (
-    "solver", "averaging", "tol", "atol", "max_iter", "time_limit", "n_jobs", "random_state",
+    "loss", "solver", "averaging", "tol", "atol", "max_iter", "time_limit", "n_jobs",
+    "random_state",
 )  # fmt: skip
 
 
@@ -208,12 +210,13 @@ def _path(tagger: Any, data: Data) -> list[PathPoint]:
     if not train.weights.any():
         return []
     limit = tagger.time_limit
-    share = None if limit is None else _PATH_SHARE * limit / len(_FACTORS)
+    factors = _FACTORS[tagger.loss]
+    share = None if limit is None else _PATH_SHARE * limit / len(factors)
     lam = _auto(tagger, train)
     svm = inner_svm(tagger, "auto", warm_start=True, time_limit=share)
     counted = of_entities(sorted(set(chain.from_iterable(data.labels))))
     path = []
-    for factor in _FACTORS:
+    for factor in factors:
         _fit(svm.set_params(lam=factor * lam), train)
         if svm.status_ is Status.INTERRUPTED:
             raise KeyboardInterrupt("on the path of lambda, before there was a model")

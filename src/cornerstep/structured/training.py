@@ -115,7 +115,7 @@ def _solver(problem: StructuredProblem, settings: Settings, state: Any) -> Any:
     )
     return BlockSolver(
         blocks, settings.sampling, settings.rng, look_every=settings.check_every,
-        corrections=[blocks.correct] * settings.cache_passes,
+        corrections=[blocks.correct] * (settings.cache_passes * dual.remembers),
     )  # fmt: skip
 
 

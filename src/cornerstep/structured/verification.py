@@ -64,7 +64,9 @@ def recompute(
         problems.append(f"coef_ must be {model.size} finite numbers, got shape {w.shape}")
         none = np.full(1, np.nan)
         return Recomputed(none, none, none, "nothing: the model has no weights")
-    examples = ModelExamples(model, items(X), items(y), weights)
+    examples: Any = ModelExamples(model, items(X), items(y), weights)
+    if clf.loss == "softmax":
+        examples = pose_examples(model, X, y, weights, clf.n_jobs, loss=clf.loss)
     ridge = lam if clf.radius is None else 0.0
     value, rounding = primal(examples, ridge, w, examples.hinges(w))
     posed: list[StructuredProblem] = []
@@ -74,8 +76,9 @@ def recompute(
         problems.append(f"coef_ is not among the weights that {model!r} allows")
 
     def pose() -> StructuredProblem:
-        prox = prox_of(lam, model, X, y, weights)
-        posed.append(StructuredProblem(pose_examples(model, X, y, weights, clf.n_jobs), lam, prox))
+        prox = prox_of(lam, model, X, y, weights, clf.loss)
+        seen = pose_examples(model, X, y, weights, clf.n_jobs, loss=clf.loss)
+        posed.append(StructuredProblem(seen, lam, prox))
         return posed[-1]
 
     bound, how = _bound(clf, pose, float(claimed.bounds[0]), rounding)
@@ -124,7 +127,8 @@ def _bound(
         asked.settings(), solver="bcfw-auto", cache_passes=5, check_every=1, sampling="permuted",
         averaging=False, cache_size=50,
     )  # fmt: skip
-    runs = [(quick, _QUICK)] if clf.radius is None and not clf.model.constrained else []
+    has_quick = clf.radius is None and not clf.model.constrained and clf.loss != "softmax"
+    runs = [(quick, _QUICK)] if has_quick else []
     found = -np.inf
     for settings, max_iter in [*runs, (asked.settings(), _MAX_ITER)]:
         value, bound = _searched(pose(), settings, claimed, slack, max_iter)
@@ -145,9 +149,10 @@ def _searched(
 
     def decided(look: Iterate) -> bool:
         nonlocal best, since
-        bound = look.value - look.gap
+        bound = look.value - look.gap  # NaN where both are estimates, which refute nothing
         best, since = (bound, 0) if bound > best else (best, since + 1)
-        return bound >= claimed - 0.5 * slack or look.value < claimed - slack or since >= _PATIENCE
+        refuted = bound < claimed - slack and look.value < claimed - slack
+        return bound >= claimed - 0.5 * slack or refuted or since >= _PATIENCE
 
     settings = replace(
         settings, stopping=Stopping(0.0, 0.0, max_iter), callback=decided, verbose=0,

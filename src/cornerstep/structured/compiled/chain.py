@@ -1,4 +1,4 @@
-"""Chains: scores, Viterbi's algorithm, sum-product, and sums of joint features over them.
+"""Chains: scores, Viterbi's algorithm, and sums of joint features over them.
 
 ``w'phi(x, y) = sum_t <W[:, y_t], x_t> + start[y_1] + end[y_L] + sum_t T[y_t, y_t+1]``, with the
 weights in one vector: W by rows (a row per feature), then start and end where there are any, then T
@@ -10,8 +10,6 @@ References
 ----------
 .. [1] A. J. Viterbi. Error bounds for convolutional codes and an asymptotically optimum decoding
    algorithm. IEEE Transactions on Information Theory 13, 260-269, 1967.
-.. [2] L. R. Rabiner. A tutorial on hidden Markov models and selected applications in speech
-   recognition. Proceedings of the IEEE 77, 257-286, 1989.
 """
 
 from __future__ import annotations
@@ -31,7 +29,6 @@ from cornerstep.structured.compiled.records import Chains, Shape
 
 # Sums may be reordered (vectorised); NaN and infinity keep their meaning.
 _FAST = {"reassoc", "contract", "nsz", "arcp"}
-_SMALL = 1e-200  # sums below it have lost digits
 
 
 @njit_noalloc_inner(fastmath=_FAST)
@@ -235,143 +232,6 @@ def subgradient_sweep(order, chains, size, lam, total, late, numbers):
         numbers[1] += c * loss(chains, i, found, 0)
         scatter_change(chains, i, found, 0, c, total)
         scatter_change(chains, i, found, 0, c * t, late)
-
-
-@njit_alloc(nogil=True)
-def sum_product(chains, size, w, scale, temperature, first, last, marginals, pairs, expected):
-    """Marginals of ``p(y) ~ exp(scale w'phi(x_i, y) + temperature L_i(y))``, by messages.
-
-    ``size`` is the length of the longest chain.  ``marginals`` has a row per node; ``pairs[i]``
-    takes the pair marginals, summed over the chain, and ``expected[i]`` the mean of L_i.
-    """
-    ptr, truth, costs = chains.ptr, chains.truth, chains.costs
-    n_labels, has_links = chains.shape.n_labels, chains.shape.transitions
-    links = links_of(chains, w, scale)
-    for a in range(min(n_labels, chains.walls.shape[0])):
-        for b in range(n_labels):
-            links[a, b] += chains.walls[a, b]
-    theta, alpha = np.empty((size, n_labels)), np.empty((size, n_labels))
-    beta, weights = np.empty((size, n_labels)), np.empty((size, n_labels))
-    factors = np.exp(links - links.max())
-    for i in range(first, last):
-        length = node_scores(chains, w, scale, i, temperature, theta)
-        here, cost = truth[ptr[i] : ptr[i + 1]], costs[ptr[i] : ptr[i + 1]]
-        if chains.walls.shape[0]:
-            theta[0] += chains.walls[n_labels]
-            theta[length - 1] += chains.walls[n_labels + 1]
-        out = marginals[ptr[i] : ptr[i + 1]]
-        if has_links:
-            if not scaled_forward_backward(
-                theta, length, factors, alpha, beta, weights, out, pairs[i]
-            ):
-                backward_forward(theta, length, links, beta, out, pairs[i])
-        else:
-            for t in range(length):
-                top = theta[t].max()
-                total = 0.0
-                for a in range(n_labels):
-                    out[t, a] = np.exp(theta[t, a] - top)
-                    total += out[t, a]
-                out[t] /= total
-        lost = 0.0
-        for t in range(length):
-            lost += cost[t] * (1.0 - out[t, here[t]])
-        expected[i] = lost
-
-
-@njit_alloc_inner(fastmath=_FAST)
-def scaled_forward_backward(theta, length, factors, alpha, beta, weights, marginals, pairs):
-    """The same as :func:`backward_forward` on numbers scaled to sum 1 at every node.
-
-    Products instead of exponentials, so much faster; returns False where they get too small for
-    that, which very large scores can bring about.
-    """
-    n_labels = theta.shape[1]
-    for t in range(length):
-        top = theta[t].max()
-        for a in range(n_labels):
-            weights[t, a] = np.exp(theta[t, a] - top)
-    column = np.empty(n_labels)
-    for t in range(length):
-        if t == 0:
-            column[:] = 1.0
-        else:
-            column[:] = 0.0
-            for a in range(n_labels):
-                p, row = alpha[t - 1, a], factors[a]
-                for b in range(n_labels):
-                    column[b] += p * row[b]
-        total = 0.0
-        for b in range(n_labels):
-            alpha[t, b] = column[b] * weights[t, b]
-            total += alpha[t, b]
-        if not total > _SMALL:
-            return False
-        alpha[t] /= total
-    beta[length - 1] = 1.0
-    pairs[:] = 0.0
-    for t in range(length - 2, -1, -1):
-        for b in range(n_labels):
-            column[b] = weights[t + 1, b] * beta[t + 1, b]
-        total = whole = 0.0
-        for a in range(n_labels):
-            row = factors[a]
-            ahead = 0.0
-            for b in range(n_labels):
-                ahead += row[b] * column[b]
-            beta[t, a] = ahead
-            total += ahead
-            whole += alpha[t, a] * ahead
-        if not (total > _SMALL and whole > _SMALL):
-            return False
-        for a in range(n_labels):
-            p, row, out = alpha[t, a] / whole, factors[a], pairs[a]
-            for b in range(n_labels):
-                out[b] += p * row[b] * column[b]
-        beta[t] /= total
-    for t in range(length):
-        total = 0.0
-        for a in range(n_labels):
-            marginals[t, a] = alpha[t, a] * beta[t, a]
-            total += marginals[t, a]
-        if not total > _SMALL:
-            return False
-        marginals[t] /= total
-    return True
-
-
-@njit_alloc_inner()
-def backward_forward(theta, length, links, beta, marginals, pairs):
-    """Node marginals and summed pair marginals, with logarithms: for scores of any size.
-
-    They are those of the chain of the probabilities ``p(b | a) ~ exp(links + theta + beta)``, so
-    that they lie in the marginal polytope whatever rounding makes of large scores.
-    """
-    n_labels = theta.shape[1]
-    column = np.empty(n_labels)
-    beta[length - 1] = 0.0
-    for t in range(length - 2, -1, -1):
-        for a in range(n_labels):
-            for b in range(n_labels):
-                column[b] = links[a, b] + theta[t + 1, b] + beta[t + 1, b]
-            top = column.max()
-            beta[t, a] = top
-            if top > -np.inf:
-                beta[t, a] += np.log(np.exp(column - top).sum())
-    column = np.exp(theta[0] + beta[0] - (theta[0] + beta[0]).max())
-    marginals[0] = column / column.sum()
-    pairs[:] = 0.0
-    for t in range(1, length):
-        marginals[t] = 0.0
-        for a in range(n_labels):
-            if marginals[t - 1, a] == 0.0:
-                continue
-            for b in range(n_labels):
-                column[b] = links[a, b] + theta[t, b] + beta[t, b]
-            column = np.exp(column - column.max())
-            column *= marginals[t - 1, a] / column.sum()
-            pairs[a] += column
-            marginals[t] += column
 
 
 @njit_noalloc(nogil=True)

@@ -290,12 +290,13 @@ class ChainModel(BaseEstimator, StructuredModel):
 
     def marginals(self, X: Sequence[Any], w: FloatArray) -> list[FloatArray]:
         """How likely each label of each node is where ``p(y) ~ exp(w'phi(x, y))``."""
-        from cornerstep.structured.compiled.chain import sum_product
+        from cornerstep.structured.compiled.sum_product import messages, sum_product
 
         chains, m = self.encode_chains(X), self.labels_.size
         out, size = np.empty((chains.ptr[-1], m)), int(np.diff(chains.ptr).max())
         pairs = np.empty((chains.n * bool(self.transitions), m, m))
-        sum_product(chains, size, w, 1.0, 0.0, 0, chains.n, out, pairs, np.empty(chains.n))
+        work, lost = messages(size, m), np.empty(chains.n)
+        sum_product(chains, work, w, 1.0, 0.0, 0, chains.n, out, pairs, lost)
         return np.split(out, chains.ptr[1:-1])
 
     def labelings(self, x: Any) -> Iterable[Any] | None:

@@ -54,6 +54,7 @@ References
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -171,5 +172,12 @@ class ExampleBlocks(Waiting):
         if (kept := self.proof()) is not None:
             self._returned = kept[0]
             return kept[1]
+        self._returned = None
         self.dual.rebuild()
-        return self.look()
+        look = self.look()
+        if self._proof is None or self.dual.remembers or not self._proof[1].value < look.value:
+            return look
+        self._returned, best = self._proof
+        bound = max(best.bound, look.bound)
+        gap = math.nextafter(best.value - bound, math.inf)
+        return best._replace(gap=gap, bound=bound, extra=look.extra)

@@ -18,6 +18,7 @@ from cornerstep.structured.compiled import chain as kernels
 from cornerstep.structured.compiled import chain_planes
 from cornerstep.structured.compiled import sweeps as steps
 from cornerstep.structured.compiled.records import Chains, Planes, Scratch, State, scratch
+from cornerstep.structured.compiled.sum_product import messages, sum_product
 from cornerstep.structured.problem import Corners, DualBlocks, Examples
 from cornerstep.structured.solvers.settings import BLOCK
 
@@ -149,9 +150,12 @@ class ChainExamples(Examples):
             temperature = sum(stage[2] for stage in stages)
             marginals = np.empty((self.nodes, self.n_labels))
             size, out = self.most_nodes, (marginals, pairs, expected)
-            self.spread(
-                lambda a, b: kernels.sum_product(self.chains, size, w, 1.0, temperature, a, b, *out)
-            )
+
+            def work(first: int, last: int) -> None:
+                room = messages(size, self.n_labels)
+                sum_product(self.chains, room, w, 1.0, temperature, first, last, *out)
+
+            self.spread(work)
             losses = float((self.weights * expected).sum())
         image = np.zeros(self.size)
         kernels.scatter_marginals(self.chains, marginals, pairs, image)
@@ -189,7 +193,7 @@ class ChainExamples(Examples):
         factor = 0.5 if acute else 1.0
         return factor * self.mean(largest), self.mean(lengths) * np.log(self.n_labels)
 
-    def blocks(self, lam: float, keep: int, prox: float = 0.0) -> ChainBlocks:
+    def blocks(self, lam: float, keep: int, prox: float = 0.0) -> DualBlocks:
         """The dual state, at w = 0."""
         return ChainBlocks(self, lam, keep, prox)
 

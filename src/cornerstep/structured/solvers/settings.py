@@ -38,10 +38,20 @@ class BlockSettings:
     small, and to which steps raise it.  Measured at lambda = 1/n: 0.05 takes up to twice as long
     (yeast, OCR), 0.2 up to 1.7 times (snakes), 0.4 ten times (scene)."""
 
+    stiff_softmax: float = 4.0
+    """The same for softmax, of its own such lambda.  Measured in passes to a gap of 1e-3 on four
+    sets of chains, at a tenth of that lambda: 0 takes 1.3 times as many as 3 on an eighth of
+    CoNLL-2000 and more than 4 times on synthetic chains; 10 takes 1.5 times as many on both, and
+    0.6 times on OCR."""
+
     raised: float = 20.0
     """How many times lambda steps may add to it.  More makes the dual point of the problem itself
     lag behind: of six small problems to a gap of 1e-4, 45 and more leave three unsolved after 1,000
     passes, 5 leaves one, none at all three; 20 solves all."""
+
+    raised_softmax: float = 1000.0
+    """The same for softmax.  At a hundredth of the lambda that fits, 300 is needed for three sets
+    of four; at 1e-4 of it, 3e4 is too much for CoNLL-2000."""
 
     chunk: int = 64
     """Examples that a worker decodes at a time, however many workers there are: answers do not
