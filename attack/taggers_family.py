@@ -19,10 +19,17 @@ from cornerstep import SequenceTagger, certify
 LABELS = ("B-X", "I-X", "O")
 
 
-def _obeys(labels: Any, constraints: Any) -> bool:
+def _obeys(labels: Any, constraints: Any, begins: bool = True) -> bool:
     """BIO: an I follows a B or an I of its type."""
-    pairs = itertools.pairwise([None, *labels])
+    pairs = itertools.pairwise([None, *labels] if begins else labels)
     return constraints is None or all(b != "I-X" or a in ("B-X", "I-X") for a, b in pairs)
+
+
+def _known(y: Any) -> list[tuple[int, int]]:
+    """Begin and end of each longest run of labels that are known."""
+    runs = [(known, list(run)) for known, run in
+            itertools.groupby(range(len(y)), lambda t: y[t] is not None)]  # fmt: skip
+    return [(run[0], run[-1] + 1) for known, run in runs if known]
 
 
 def _sentences(rng: Any, constraints: Any) -> tuple[list[list[str]], list[Any], Any]:
@@ -41,7 +48,7 @@ def _sentences(rng: Any, constraints: Any) -> tuple[list[list[str]], list[Any], 
 
 
 def _primal(tagger: Any, X: list[Any], Y: list[Any], share: Any, constraints: Any) -> Any:
-    """P of the tagger's weights."""
+    """P of the tagger's weights, a mean over pieces of sentences whose labels are known."""
     soft = tagger.loss == "softmax"
     labels = tagger.classes_.tolist()
     parts = {name: real(part) for name, part in tagger.model_.split(tagger.coef_).items()}
@@ -49,17 +56,22 @@ def _primal(tagger: Any, X: list[Any], Y: list[Any], share: Any, constraints: An
     if tagger.vocabulary_ is not None:
         columns = np.array([int(name[1:]) for name in tagger.feature_names_in_])
     share = real(share)
-    unit = share.sum() / (share * real([len(y) for y in Y])).sum()
+    pieces = [
+        (x[a:b], y[a:b], weight, a == 0, b == len(y))
+        for x, y, weight in zip(X, Y, share, strict=True) for a, b in _known(y)
+    ]  # fmt: skip
+    share = real([piece[2] for piece in pieces])
+    unit = share.sum() / (share * real([len(piece[1]) for piece in pieces])).sum()
     total = LONG(0)
-    for x, y, weight in zip(X, Y, share, strict=True):
+    for x, y, weight, begins, ends in pieces:
         scores = real(x)[:, columns] @ parts["nodes"]
         best, true = [], LONG(0)
         for labeling in itertools.product(range(len(labels)), repeat=len(y)):
             said = [labels[k] for k in labeling]
-            if not _obeys(said, constraints):
+            if not _obeys(said, constraints, begins):
                 continue
             value = sum(scores[t, k] for t, k in enumerate(labeling))
-            value += parts["start"][labeling[0]] + parts["end"][labeling[-1]]
+            value += parts["start"][labeling[0]] * begins + parts["end"][labeling[-1]] * ends
             value += sum(parts["transitions"][a, b] for a, b in itertools.pairwise(labeling))
             if said == y:
                 true = value
@@ -76,6 +88,8 @@ def attack(rng: Any, judge: Judge) -> None:
     constraints = one_of(rng, None, "BIO")
     with np.errstate(all="ignore"):
         Y, X, given = _sentences(rng, constraints)
+    if chance(rng, 0.3):
+        Y = [[None if chance(rng, 0.3) else label for label in y] for y in Y]
     share = None
     if chance(rng, 0.4):
         share = one_of(rng, rng.integers(1, 4, len(Y)).astype(float), 10 ** rng.uniform(-9, 9, 1))

@@ -158,7 +158,7 @@ ONLY = {
     "boosting_rounds": ("thyroid, nu = 0.5",), "boosting_noise": ("thyroid, 10%",),
     "kernel_classes": ("8 x 8 digits, C",), "kernel_oneclass": ("20,000 x 2, nu = 0.01",),
     "kernel_regression": ("friedman, C = 1,",), "kernel_gpu": ("mnist 2,000",),
-    "structured_solvers": ("ocr",), "structured_conll": ("12.5%", "100.0%"),
+    "structured_solvers": ("ocr",), "structured_passes": ("12.5%", "100.0%"),
     "structured_sets": ("scene, edges=tree", "snakes"),
 }  # fmt: skip
 SLOW = {

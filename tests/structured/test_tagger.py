@@ -216,7 +216,7 @@ DICT = [[{"a": 1}, {"a": 2}]]
     ("data", "labels", "options", "message"),
     [
         (DICT, [["O"]], {}, r"y\[0\] must have a label for each of the 2 tokens of X\[0\], got 1"),
-        (DICT, [["O", None]], {}, r"y\[0\] must be strings, got None at token 1"),
+        (DICT, [["O", 3]], {}, r"y\[0\] must be strings, or None where unknown, got 3 at token 1"),
         (DICT, [["O", "O"], ["O"]], {}, "as many sentences, got 1 and 2"),
         ([[], DICT[0]], [[], ["O", "I-a"]], {"constraints": "BIO"}, r"y\[1\] at token 1 .* 'I-a'"),
         ([[], [{"a": 1}, {"a": np.nan}]], [[], ["O", "O"]], {}, r"X\[1\] .* got nan at token 1"),

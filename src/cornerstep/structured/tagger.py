@@ -181,7 +181,7 @@ class SequenceTagger(CertifiedEstimator):
             boolean or list of strings) or as a list of strings; or an array or CSR matrix with a
             row per token.  Sentences without tokens are left out.
         y : sequence of sequences of str
-            A label per token.
+            A label per token, or None where it is not known: sentences are cut there.
         sample_weight : array of shape (n,), optional
             What each sentence weighs, 0 or more.
 

@@ -58,7 +58,7 @@ class PathPoint(NamedTuple):
 
 
 class Data(NamedTuple):
-    """Training data: sentences that have tokens, their labels and weights."""
+    """Training data: pieces of sentences whose labels are known, these labels, and weights."""
 
     chains: StackedChains
     labels: list[list[str]]
@@ -74,8 +74,8 @@ def listed(value: Any, name: str) -> list[Any]:
     return list(value)
 
 
-def labels_of_tokens(X: list[Any], y: list[Any]) -> list[list[str]]:
-    """The labels of each sentence, once there is a word for each token."""
+def labels_of_tokens(X: list[Any], y: list[Any], partial: bool = False) -> list[list[Any]]:
+    """The labels of each sentence, once there is a word for each token, or ``partial`` and None."""
     if len(X) != len(y):
         raise ValueError(f"X and y must be as many sentences, got {len(X)} and {len(y)}")
     lengths = np.diff(tokens.boundaries(X)).tolist()
@@ -89,8 +89,9 @@ def labels_of_tokens(X: list[Any], y: list[Any]) -> list[list[str]]:
                 f"got {len(labels)}"
             )
         for t, label in enumerate(labels):
-            if not isinstance(label, str):
-                raise ValueError(f"y[{i}] must be strings, got {label!r} at token {t}")
+            if not (isinstance(label, str) or (partial and label is None)):
+                allowed = "strings, or None where unknown" if partial else "strings"
+                raise ValueError(f"y[{i}] must be {allowed}, got {label!r} at token {t}")
         found.append(list(labels))
     return found
 
@@ -119,7 +120,7 @@ def training_data(
     tagger: Any, kind: str, X: list[Any], y: list[Any], sample_weight: Any
 ) -> tuple[Data, tokens.Vocabulary | None]:
     """Sentences as chains, and the vocabulary that they make, if any."""
-    labels = labels_of_tokens(X, y)
+    labels = labels_of_tokens(X, y, partial=True)
     weights = example_weights(sample_weight, len(X))
     ptr = tokens.boundaries(X)
     vocabulary = None
@@ -140,23 +141,47 @@ def training_data(
         vocabulary = tokens.Vocabulary([name for name, is_kept in zip(names, kept, strict=True)
                                         if is_kept])  # fmt: skip
         rows = tokens.recoded(rows, np.where(kept, np.cumsum(kept) - 1, -1), len(vocabulary))
-    places = np.flatnonzero(np.diff(ptr))
-    weights = weights[places]
-    chains = tokens.chains_of(rows, ptr)
-    chains.weights[:] = weights.sum() / (weights @ np.diff(chains.ptr))
-    labels = [labels[i] for i in places]
-    _require_allowed(tagger.constraints, labels, chains, places.tolist())
-    data = Data(chains, labels, weights)
+    data, places = _known_pieces(tokens.chains_of(rows, ptr), ptr, labels, weights)
+    weights = data.weights
+    if not weights.any():
+        raise ValueError("y must have a label that is not None in a sentence that has weight")
+    data.chains.weights[:] = weights.sum() / (weights @ np.diff(data.chains.ptr))
+    _require_allowed(tagger.constraints, data, places)
     return data if weights.all() else _some(data, np.flatnonzero(weights)), vocabulary
 
 
-def _require_allowed(constraints: Any, labels: Any, chains: StackedChains, places: Any) -> None:
+def _known_pieces(
+    chains: StackedChains, ptr: Any, labels: list[list[Any]], weights: FloatArray
+) -> tuple[Data, Any]:
+    """The longest pieces of sentences whose labels are all known, and where each begins.
+
+    A sentence whose labels are all known is one piece; ``ptr`` says where all sentences begin.
+    """
+    flat = list(chain.from_iterable(labels))
+    known = np.array([label is not None for label in flat])
+    first, last = np.zeros(known.size, bool), np.zeros(known.size, bool)
+    first[chains.ptr[:-1]] = last[chains.ptr[1:] - 1] = True
+    begins = np.flatnonzero(known & (first | ~np.roll(known, 1)))
+    stops = np.flatnonzero(known & (last | ~np.roll(known, -1))) + 1
+    sentences = np.searchsorted(ptr, begins, side="right") - 1
+    ends = np.column_stack([first[begins], last[stops - 1]])
+    bounds = np.concatenate([[0], np.cumsum(stops - begins)])
+    nodes = chains.nodes if known.all() else chains.nodes[np.flatnonzero(known)]
+    pieces = StackedChains(nodes, bounds, chains.weights[known], ends)
+    parts = [flat[a:b] for a, b in zip(begins.tolist(), stops.tolist(), strict=True)]
+    return Data(pieces, parts, weights[sentences]), (sentences, begins - ptr[sentences])
+
+
+def _require_allowed(constraints: Any, data: Data, places: Any) -> None:
     if constraints is None:
         return
-    known, codes = np.unique(list(chain.from_iterable(labels)), return_inverse=True)
-    table = forbidden_table(constraints, known)
+    known, codes = np.unique(list(chain.from_iterable(data.labels)), return_inverse=True)
+    table, (sentences, offsets) = forbidden_table(constraints, known), places
     assert table is not None
-    require_allowed(table, codes, chains.ptr, known, lambda i, t: f"y[{places[i]}] at token {t}")
+    require_allowed(
+        table, codes, data.chains.ptr, known, data.chains.ends,
+        lambda i, t: f"y[{sentences[i]}] at token {offsets[i] + t}",
+    )  # fmt: skip
 
 
 def inner_svm(tagger: Any, lam: float | str, **options: Any) -> StructuredSVC:
@@ -238,5 +263,5 @@ def _some(data: Data, chosen: Any) -> Data:
     lengths = np.diff(ptr)[chosen]
     ends = np.concatenate([[0], np.cumsum(lengths)])
     nodes = np.repeat(ptr[:-1][chosen] - ends[:-1], lengths) + np.arange(ends[-1])
-    chains = StackedChains(rows[nodes], ends, weights[nodes])
+    chains = StackedChains(rows[nodes], ends, weights[nodes], data.chains.ends[chosen])
     return Data(chains, [data.labels[i] for i in chosen], data.weights[chosen])

@@ -33,7 +33,10 @@ _FAST = {"reassoc", "contract", "nsz", "arcp"}
 
 @njit_noalloc_inner(fastmath=_FAST)
 def node_scores(chains, w, scale, i, share, theta):
-    """``theta[t, a] = scale (W'x_t)_a``, and ``share`` of the cost where label a is wrong."""
+    """``theta[t, a] = scale (W'x_t)_a``, and ``share`` of the cost where label a is wrong.
+
+    Where constraints forbid a label as the first or the last one it is -inf.
+    """
     ptr, indptr, indices, values = chains.ptr, chains.indptr, chains.indices, chains.values
     n_labels = chains.shape.n_labels
     first = ptr[i]
@@ -49,6 +52,12 @@ def node_scores(chains, w, scale, i, share, theta):
             part = w[base : base + n_labels]
             for a in range(n_labels):
                 row[a] += x * part[a]
+    if chains.walls.shape[0]:
+        for k in range(2):
+            row, wall = theta[k * (length - 1)], chains.walls[n_labels + k]
+            if chains.ends[i, k]:
+                for a in range(n_labels):
+                    row[a] += wall[a]
     return length
 
 
@@ -64,8 +73,6 @@ def viterbi(theta, length, links, has_links, walls, work, labels, first):
     column = work[n_labels]
     if walls.shape[0]:
         for b in range(n_labels):
-            theta[0, b] += walls[n_labels, b]
-            theta[length - 1, b] += walls[n_labels + 1, b]
             for a in range(n_labels):
                 work[a, b] = links[a, b] + walls[a, b]
         links = work

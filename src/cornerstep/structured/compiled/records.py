@@ -28,6 +28,7 @@ class Chains(NamedTuple):
     weights: Any  # of the chains in the mean over them
     total: float  # of the weights
     walls: Any  # what constraints add to scores, 0 or -inf: see `no_walls`
+    ends: Any  # (n, 2): whether a chain has the first and the last node of its sequence
 
     @property
     def n(self) -> int:

@@ -24,7 +24,7 @@ import numpy as np
 from cornerstep.core.compiling import njit_noalloc, njit_noalloc_inner
 from cornerstep.core.rounding import EPSILON
 from cornerstep.structured.compiled.chain import node_scores
-from cornerstep.structured.compiled.sum_product import add_walls, posterior, set_links
+from cornerstep.structured.compiled.sum_product import posterior, set_links
 
 _FAST = {"reassoc", "contract", "nsz", "arcp"}
 _SENSIBLE = 0.01  # relative errors of marginals above it are not told from sums of their parts
@@ -155,7 +155,6 @@ def sweep(order, chains, distinct, lam, w, soft, gaps, numbers, work, change):
         i = order[position]
         share = chains.weights[i] / chains.total
         length = node_scores(chains, w, 1.0, i, 0.0, work.theta)
-        add_walls(chains, work.theta, length)
         top = set_links(chains, w, 1.0, work) if has_links else 0.0
         whole = posterior(work, length, has_links, top, work.marginals, work.pairs)
         own, new, size = _scores(chains, i, w, soft, work, length)

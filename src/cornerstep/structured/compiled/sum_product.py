@@ -67,16 +67,6 @@ def set_links(chains, w, scale, work):
     return top
 
 
-@njit_noalloc_inner()
-def add_walls(chains, theta, length):
-    """Forbid labels at the first and the last node."""
-    n_labels = chains.shape.n_labels
-    if chains.walls.shape[0]:
-        for a in range(n_labels):
-            theta[0, a] += chains.walls[n_labels, a]
-            theta[length - 1, a] += chains.walls[n_labels + 1, a]
-
-
 @njit_noalloc_inner(fastmath=_FAST)
 def forward(work, length, has_links):
     """The logarithm of the sum over labelings, and the part of it that sums of messages are.
@@ -239,7 +229,6 @@ def sum_product(chains, work, w, scale, temperature, first, last, marginals, pai
     top = set_links(chains, w, scale, work) if has_links else 0.0
     for i in range(first, last):
         length = node_scores(chains, w, scale, i, temperature, work.theta)
-        add_walls(chains, work.theta, length)
         out = marginals[ptr[i] : ptr[i + 1]]
         posterior(work, length, has_links, top, out, pairs[i] if has_links else work.pairs)
         lost = 0.0
@@ -256,7 +245,6 @@ def log_losses(chains, work, w, first, last, values):
     for i in range(first, last):
         length = node_scores(chains, w, 1.0, i, 0.0, work.theta)
         own = score(work.theta, length, work.links, has_links, chains.truth, chains.ptr[i])
-        add_walls(chains, work.theta, length)
         whole, sums = forward(work, length, has_links)
         if has_links:
             whole += (length - 1) * top

@@ -43,8 +43,10 @@ class ChainModel(BaseEstimator, StructuredModel):
     .. math:: \sum_t \langle W_{y_t}, x_t \rangle + T_{y_t, y_{t+1}}
 
     Biases of the first and the last label are optional.  An example x is an array or CSR matrix of
-    shape (L, d), one row per node, or a pair ``(features, node_weights)``; a labeling y is a
-    sequence of L labels.  The loss is the Hamming loss ``sum_t c_t [y_t != y_hat_t]``.
+    shape (L, d), one row per node, or ``(features, node_weights)``, or ``(features, node_weights,
+    ends)`` of a piece of a sequence: ``ends`` says whether it has the first and the last node of
+    it, where alone biases and constraints of the first and the last label count.  A labeling y is
+    a sequence of L labels.  The loss is the Hamming loss ``sum_t c_t [y_t != y_hat_t]``.
 
     Parameters
     ----------
@@ -116,7 +118,7 @@ class ChainModel(BaseEstimator, StructuredModel):
 
     def encode_chains(self, X: Sequence[Any], Y: Sequence[Any] | None = None) -> Chains:
         """The chains as arrays; labels are numbered, 0 where Y is None."""
-        stacked, costs, lengths = self._stacked(X)
+        stacked, costs, lengths, whole = self._stacked(X)
         ptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         finite = np.isfinite(stacked.data)
         if not finite.all():
@@ -131,14 +133,16 @@ class ChainModel(BaseEstimator, StructuredModel):
             truth = self._encode_labels(Y, lengths)
         m, walls = self.labels_.size, no_walls(self.labels_.size)
         if self.forbidden_ is not None:
-            require_possible(self.forbidden_, lengths, lambda i: f"X[{i}]")
+            if whole.all():  # a piece of a sequence may be anything
+                require_possible(self.forbidden_, lengths, lambda i: f"X[{i}]")
             if Y is not None:
                 require_allowed(
-                    self.forbidden_, truth, ptr, self.labels_, lambda i, t: f"Y[{i}] at node {t}"
-                )
+                    self.forbidden_, truth, ptr, self.labels_, whole,
+                    lambda i, t: f"Y[{i}] at node {t}",
+                )  # fmt: skip
             walls = np.where(self.forbidden_, -np.inf, 0.0)
         if self.biases:
-            stacked = _with_ends(stacked, ptr)
+            stacked = _with_ends(stacked, ptr, whole)
         shape = Shape(stacked.shape[1], m, int(bool(self.transitions)))
         return Chains(
             ptr,
@@ -151,16 +155,19 @@ class ChainModel(BaseEstimator, StructuredModel):
             np.ones(len(lengths)),
             float(len(lengths)),
             walls,
+            whole,
         )
 
-    def _stacked(self, X: Sequence[Any]) -> tuple[Any, FloatArray, list[int]]:
-        """All nodes in one matrix, their costs, and the lengths of the chains."""
+    def _stacked(
+        self, X: Sequence[Any]
+    ) -> tuple[Any, FloatArray, list[int], npt.NDArray[np.bool_]]:
+        """All nodes in one matrix, their costs, the lengths of the chains, and their ends."""
         if isinstance(X, StackedChains):
             sizes, given = np.diff(X.ptr), X.weights
             if self.normalize:
                 sums = np.repeat(np.add.reduceat(given, X.ptr[:-1]), sizes)
                 given = np.divide(given, sums, out=given.copy(), where=sums > 0)
-            return X.nodes, given, sizes.tolist()
+            return X.nodes, given, sizes.tolist(), X.ends
         parts, costs, lengths = [], [], []
         for i, x in enumerate(X):
             features, weights = _matrix(x, f"X[{i}]")
@@ -174,7 +181,7 @@ class ChainModel(BaseEstimator, StructuredModel):
             parts.append(features)
             costs.append(weights / total if total > 0 else weights)
             lengths.append(features.shape[0])
-        return _stack(parts), np.concatenate(costs), lengths
+        return _stack(parts), np.concatenate(costs), lengths, np.array([_ends(x) for x in X])
 
     def _encode_labels(self, Y: Sequence[Any], lengths: Sequence[int]) -> npt.NDArray[np.int64]:
         if len(Y) != len(lengths):
@@ -223,8 +230,8 @@ class ChainModel(BaseEstimator, StructuredModel):
         indices = [feature.astype(np.int64) * m + labels[node]]
         values, at = [entry], m * d
         if self.biases:
-            indices.append(np.array([at + labels[0], at + m + labels[-1]]))
-            values.append(np.ones(2))
+            indices.append(np.array([at + labels[0], at + m + labels[-1]])[_ends(x)])
+            values.append(np.ones(indices[-1].size))
             at += 2 * m
         if self.transitions:
             indices.append(at + labels[:-1] * m + labels[1:])
@@ -277,8 +284,6 @@ class ChainModel(BaseEstimator, StructuredModel):
         links = links_in(chains.shape, w) if self.transitions else np.zeros((m, m))
         if self.forbidden_ is not None:
             links = links + chains.walls[:m]
-            theta[chains.ptr[:-1]] += chains.walls[m]
-            theta[chains.ptr[1:] - 1] += chains.walls[m + 1]
         answers = []
         for first, last in itertools.pairwise(chains.ptr.tolist()):
             labels, scores = np.empty((n, last - first), np.int16), np.empty(n)
@@ -304,12 +309,15 @@ class ChainModel(BaseEstimator, StructuredModel):
         if self.labels_.size**length > _ENUMERABLE:
             return None
         every = map(np.array, itertools.product(self.labels_, repeat=length))
-        return filter(self._allows, every)
+        first, last = _ends(x)
+        return (labels for labels in every if self._allows(labels, first, last))
 
-    def _allows(self, labels: npt.NDArray[Any]) -> bool:
+    def _allows(self, labels: npt.NDArray[Any], first: bool, last: bool) -> bool:
         table, codes = self.forbidden_, np.searchsorted(self.labels_, labels)
         return table is None or not (
-            table[codes[:-1], codes[1:]].any() or table[-2, codes[0]] or table[-1, codes[-1]]
+            table[codes[:-1], codes[1:]].any()
+            or (first and table[-2, codes[0]])
+            or (last and table[-1, codes[-1]])
         )
 
 
@@ -317,11 +325,11 @@ def _matrix(x: Any, name: str) -> tuple[Any, FloatArray]:
     """Features (dense or CSR, two-dimensional) and node weights of an example."""
     weights = None
     if isinstance(x, tuple):
-        if len(x) != 2:
+        if len(x) not in (2, 3):
             raise ValueError(
-                f"{name} must be features or (features, node_weights), got {len(x)} parts"
+                f"{name} must be features or (features, node_weights[, ends]), got {len(x)} parts"
             )
-        x, weights = x
+        x, weights = x[:2]
     try:
         features = x if sp.issparse(x) else np.asarray(x)
     except ValueError:  # rows of different lengths
@@ -347,6 +355,13 @@ def _matrix(x: Any, name: str) -> tuple[Any, FloatArray]:
     return features, weights
 
 
+def _ends(x: Any) -> npt.NDArray[np.bool_]:
+    """Whether an example has the first and the last node of its sequence, as it says itself."""
+    if isinstance(x, tuple) and len(x) == 3:
+        return np.asarray(x[2], bool)
+    return np.ones(2, bool)
+
+
 def _labels(y: Any, name: str) -> npt.NDArray[Any]:
     try:
         labels = np.asarray(y)
@@ -357,10 +372,13 @@ def _labels(y: Any, name: str) -> npt.NDArray[Any]:
     return labels
 
 
-def _with_ends(nodes: Any, ptr: npt.NDArray[np.int64]) -> Any:
-    """Two more features: 1 at the first and 1 at the last node of each chain, for the biases."""
-    places = np.concatenate([ptr[:-1], ptr[1:] - 1])
-    which = np.repeat([0, 1], ptr.size - 1)
+def _with_ends(nodes: Any, ptr: npt.NDArray[np.int64], whole: npt.NDArray[np.bool_]) -> Any:
+    """Two more features: 1 at the first and 1 at the last node of each chain, for the biases.
+
+    Pieces of a sequence have none where they were cut.
+    """
+    places = np.concatenate([ptr[:-1][whole[:, 0]], ptr[1:][whole[:, 1]] - 1])
+    which = np.repeat([0, 1], whole.sum(axis=0))
     ends = sp.csr_array((np.ones(places.size), (places, which)), shape=(nodes.shape[0], 2))
     return sp.hstack([nodes, ends], format="csr")
 

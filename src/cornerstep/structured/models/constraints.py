@@ -96,7 +96,8 @@ def rule_of(labelings: Sequence[Sequence[str]]) -> str | None:
     for name in reversed(_RULES):
         try:
             table = _by_rule(name, known)
-            require_allowed(table, codes, ptr, known, lambda i, t: f"labelings[{i}]")
+            ends = np.ones((len(chains), 2), bool)
+            require_allowed(table, codes, ptr, known, ends, lambda i, t: f"labelings[{i}]")
         except ValueError:
             continue
         return name
@@ -127,6 +128,7 @@ def require_allowed(
     codes: npt.NDArray[Any],
     ptr: npt.NDArray[np.int64],
     labels: npt.NDArray[Any],
+    ends: npt.NDArray[np.bool_],
     name: Callable[[int, int], str],
 ) -> None:
     """Complain about the first chain whose labels are forbidden.
@@ -139,6 +141,8 @@ def require_allowed(
     ptr : array
         Where the chains begin and end.
     labels : array of m
+    ends : bool array of shape (n, 2)
+        Whether each chain has the first and the last node of its sequence.
     name : function of a chain and a node in it
         What complaints call it.
     """
@@ -146,8 +150,9 @@ def require_allowed(
     before = np.concatenate([[m], codes[:-1]])
     before[ptr[:-1]] = m
     wrong = table[before, codes]
+    wrong[ptr[:-1]] &= ends[:, 0]
     last = np.zeros(codes.size, bool)
-    last[ptr[1:] - 1] = table[m + 1, codes[ptr[1:] - 1]]
+    last[ptr[1:] - 1] = table[m + 1, codes[ptr[1:] - 1]] & ends[:, 1]
     if not (wrong | last).any():
         return
     node = int(np.flatnonzero(wrong | last)[0])

@@ -85,6 +85,7 @@ class MulticlassModel(BaseEstimator, StructuredModel):
             np.ones(n),
             float(n),
             no_walls(self.labels_.size),
+            np.ones((n, 2), bool),
         )
 
     def _codes(self, Y: Any, n: int) -> npt.NDArray[np.int16]:

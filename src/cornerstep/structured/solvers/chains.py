@@ -120,7 +120,15 @@ class ChainExamples(Examples):
     def blocks_of(self) -> Any:
         """What a dual point in labelings belongs to."""
         chains = self.chains
-        return "chains", chains.ptr, chains.truth, chains.costs, chains.shape[1:], chains.walls
+        return (
+            "chains",
+            chains.ptr,
+            chains.truth,
+            chains.costs,
+            chains.shape[1:],
+            chains.walls,
+            chains.ends,
+        )
 
     @property
     def images_of(self) -> Any:

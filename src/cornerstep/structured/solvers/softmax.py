@@ -59,7 +59,7 @@ class SoftChainExamples(ChainExamples):
     def blocks_of(self) -> Any:
         """What a dual point in marginals belongs to."""
         chains = self.chains
-        return "softmax", chains.ptr, chains.truth, chains.shape[1:], chains.walls
+        return "softmax", chains.ptr, chains.truth, chains.shape[1:], chains.walls, chains.ends
 
     def blocks(self, lam: float, keep: int, prox: float = 0.0) -> SoftBlocks:
         """The dual state, at w = 0."""
