@@ -41,6 +41,7 @@ _MODULES = {
     "kernel_regression": "kernel_regression",
     "structured_ocr": "structured_ocr",
     "structured_solvers": "structured_solvers",
+    "structured_passes": "structured_passes",
     "structured_conll": "structured_conll",
     "structured_sets": "structured_sets",
     "boosting": "boosting_table4",

@@ -50,7 +50,7 @@ def _notes(rows: list[Row]) -> list[str]:
 
 
 BENCHMARK = Benchmark(
-    name="structured_conll",
+    name="structured_passes",
     title=f"CoNLL-2000 chunking, {PASSES} passes of bcfw",
     datasets=tuple(
         Dataset(f"{share:.1%} of the sentences", partial(conll, share)) for share in SHARES
