@@ -13,6 +13,7 @@ from cornerstep.structured import (
     MatchingModel,
     MulticlassModel,
     MultilabelModel,
+    SecondOrderChainModel,
     StructuredModel,
 )
 from cornerstep.structured.models.base import as_vector, items
@@ -81,6 +82,7 @@ def matchings(n=15, seed=0, shape=(3, 3)):
 
 PROBLEMS = {
     "chain": (ChainModel(biases=True), *chains()),
+    "second-order": (SecondOrderChainModel(biases=True), *chains(n=6)),
     "independent": (ChainModel(transitions=False, normalize=False), *chains()),
     "multiclass": (MulticlassModel(), *rows()),
     "multilabel": (MultilabelModel(), *tags()),

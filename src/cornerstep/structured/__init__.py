@@ -19,6 +19,7 @@ from cornerstep.structured.models.graph import GraphModel
 from cornerstep.structured.models.matching import MatchingModel
 from cornerstep.structured.models.multiclass import MulticlassModel
 from cornerstep.structured.models.multilabel import MultilabelModel
+from cornerstep.structured.models.second_order import SecondOrderChainModel
 
 __all__ = [
     "ChainModel",
@@ -30,6 +31,7 @@ __all__ = [
     "MatchingModel",
     "MulticlassModel",
     "MultilabelModel",
+    "SecondOrderChainModel",
     "StructuredModel",
     "check_model",
     "entities",

@@ -31,6 +31,7 @@ from cornerstep.structured.models.graph import GraphModel
 from cornerstep.structured.models.matching import MatchingModel
 from cornerstep.structured.models.multiclass import MulticlassModel
 from cornerstep.structured.models.multilabel import MultilabelModel
+from cornerstep.structured.models.second_order import SecondOrderChainModel
 
 
 class _Contents(NamedTuple):
@@ -58,6 +59,15 @@ _MODELS: dict[type[StructuredModel], _Contents] = {
         lambda model: model.labels_.size * (
             model.n_features_ + 2 * bool(model.biases)
             + model.labels_.size * bool(model.transitions)
+        ),
+        ("labels", "constraints", "size"),
+    ),
+    SecondOrderChainModel: _Contents(
+        {"biases": Flag(), "normalize": Flag(), "labels_": Labels(1, 200),
+         "n_features_": Count("d")},
+        lambda model: model.labels_.size * (
+            model.n_features_ + 2 * bool(model.biases) + model.labels_.size
+            + model.labels_.size**2
         ),
         ("labels", "constraints", "size"),
     ),
