@@ -157,7 +157,7 @@ def boosting() -> None:
 
 def structured() -> None:
     from cornerstep import StructuredSVC
-    from cornerstep.structured import ChainModel, GraphModel
+    from cornerstep.structured import ChainModel, GraphModel, SegmentModel
     from cornerstep.structured.parameters import GEOMETRIES, SOLVERS
     from cornerstep.structured.solvers.chains import ChainExamples
     from cornerstep.structured.solvers.graphs import PartExamples
@@ -186,6 +186,8 @@ def structured() -> None:
     assert soft_chains.model_.marginals(rows, 1e3 * w[: soft_chains.coef_.size])
     walled.prepare(rows, allowed)
     walled.decode_n_best(rows, np.ones(walled.size), 2)
+    cuts = [[(2, "a"), (1, "b")], [(1, "b"), (2, "a")]]
+    StructuredSVC(SegmentModel(), max_iter=2).fit([np.eye(3)] * 2, cuts)
     for name in ("independent", "matching"):
         for geometry in GEOMETRIES:
             fit(name, solver="extragradient", geometry=geometry)

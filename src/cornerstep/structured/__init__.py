@@ -20,6 +20,7 @@ from cornerstep.structured.models.matching import MatchingModel
 from cornerstep.structured.models.multiclass import MulticlassModel
 from cornerstep.structured.models.multilabel import MultilabelModel
 from cornerstep.structured.models.second_order import SecondOrderChainModel
+from cornerstep.structured.models.segments import SegmentModel
 
 __all__ = [
     "ChainModel",
@@ -32,6 +33,7 @@ __all__ = [
     "MulticlassModel",
     "MultilabelModel",
     "SecondOrderChainModel",
+    "SegmentModel",
     "StructuredModel",
     "check_model",
     "entities",

@@ -32,6 +32,7 @@ from cornerstep.structured.models.matching import MatchingModel
 from cornerstep.structured.models.multiclass import MulticlassModel
 from cornerstep.structured.models.multilabel import MultilabelModel
 from cornerstep.structured.models.second_order import SecondOrderChainModel
+from cornerstep.structured.models.segments import SegmentModel
 
 
 class _Contents(NamedTuple):
@@ -70,6 +71,14 @@ _MODELS: dict[type[StructuredModel], _Contents] = {
             + model.labels_.size**2
         ),
         ("labels", "constraints", "size"),
+    ),
+    SegmentModel: _Contents(
+        {"normalize": Flag(), "labels_": Labels(1), "max_length_": Count("k"),
+         "n_features_": Count("d", 0), "n_segment_features_": Count("q", 0)},
+        lambda model: model.labels_.size * (
+            model.n_features_ + model.n_segment_features_ + model.labels_.size
+        ),
+        ("labels", "max_length", "size"),
     ),
     MulticlassModel: _Contents(
         {"fit_intercept": Flag(), "intercept_scaling": Number(), "labels_": Labels(2, 32_767),
