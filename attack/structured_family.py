@@ -26,6 +26,8 @@ from cornerstep.structured import (
     MatchingModel,
     MulticlassModel,
     MultilabelModel,
+    SecondOrderChainModel,
+    SegmentModel,
 )
 
 SOLVERS = ("bcfw", "bcfw", "bcfw-pairwise", "bcfw-away", "bcfw-auto", "fw", "subgradient",
@@ -98,6 +100,64 @@ def _chain(rng: Any) -> Task:
 
     model = ChainModel(transitions, biases, normalize, list(range(m)), forbidden or None)
     return Task(model, given, Y, scored)
+
+
+def _second_order(rng: Any) -> Task:
+    m, d, s = int(rng.integers(2, 4)), int(rng.integers(1, 4)), scale(rng)
+    Y = [rng.integers(0, m, int(rng.integers(1, 5))) for _ in range(int(rng.integers(1, 6)))]
+    X = [_features(rng, y.size, d, s) for y in Y]
+
+    def scored(w: Any) -> list[tuple[Any, Any, int]]:
+        nodes, rest, out = w[: m * d].reshape(d, m), w[m * d :], []
+        T, S = rest[: m * m].reshape(m, m), rest[m * m :].reshape(m, m, m)
+        for x, y in zip(X, Y, strict=True):
+            every = _labelings(y.size, m)
+            each = (real(x) @ nodes)[np.arange(y.size), every].sum(axis=1)
+            each = each + T[every[:, :-1], every[:, 1:]].sum(axis=1)
+            each = each + S[every[:, :-2], every[:, 1:-1], every[:, 2:]].sum(axis=1)
+            loss = (every != y).sum(axis=1) / LONG(y.size)
+            out.append((each, loss, int((every == y).all(axis=1).argmax())))
+        return out
+
+    return Task(SecondOrderChainModel(labels=list(range(m))), X, Y, scored)
+
+
+def _cuts(n: int, m: int, longest: int) -> list[list[tuple[int, int]]]:
+    """All ways to cut n nodes into segments with labels."""
+    return [[]] if n == 0 else [
+        [(k, a), *rest] for k in range(1, min(n, longest) + 1) for a in range(m)
+        for rest in _cuts(n - k, m, longest)
+    ]  # fmt: skip
+
+
+def _segments(rng: Any) -> Task:
+    m, d, q, s = 2, int(rng.integers(1, 3)), int(rng.integers(1, 3)), scale(rng)
+    lists = [_cuts(int(rng.integers(1, 5)), m, 2) for _ in range(int(rng.integers(1, 5)))]
+    Y = [cuts[int(rng.integers(len(cuts)))] for cuts in lists]
+    sizes = [sum(k for k, _ in y) for y in Y]
+    X = [(_features(rng, n, d, s), s * rng.standard_normal((n, 2, q))) for n in sizes]
+
+    def nodes_of(y: Any) -> Any:
+        return [(a, t == 0) for k, a in y for t in range(k)]
+
+    def scored(w: Any) -> list[tuple[Any, Any, int]]:
+        W, V = w[: d * m].reshape(d, m), w[d * m : (d + q) * m].reshape(q, m)
+        T, out = w[(d + q) * m :].reshape(m, m), []
+        for (x, g), y, every in zip(X, Y, lists, strict=True):
+            each, loss = [], []
+            for cuts in every:
+                at, total = 0, LONG(0)
+                for k, a in cuts:
+                    total += (real(x[at : at + k]) @ W[:, a]).sum() + real(g[at, k - 1]) @ V[:, a]
+                    at += k
+                total += sum((T[a, b] for (_, a), (_, b) in itertools.pairwise(cuts)), LONG(0))
+                each.append(total)
+                wrong = [p != q for p, q in zip(nodes_of(cuts), nodes_of(y), strict=True)]
+                loss.append(LONG(sum(wrong)) / len(wrong))
+            out.append((np.array(each), np.array(loss), every.index(y)))
+        return out
+
+    return Task(SegmentModel(2, labels=list(range(m))), X, Y, scored)
 
 
 def _pairs(labeling: Any) -> list[tuple[Any, Any]]:
@@ -202,7 +262,8 @@ def _matching(rng: Any) -> Task:
 def training(rng: Any, task: Task) -> dict[str, Any]:
     """How to train."""
     solver = "bcfw" if task.loss == "softmax" else one_of(rng, *SOLVERS)
-    if solver == "extragradient" and isinstance(task.model, GraphModel | MultilabelModel):
+    hard = GraphModel | MultilabelModel | SecondOrderChainModel | SegmentModel
+    if solver == "extragradient" and isinstance(task.model, hard):
         solver = "fw"
     out = {
         "solver": solver, "atol": float(one_of(rng, 1e-1, 1e-2, 1e-4, 1e-8, 0.0)),
@@ -245,7 +306,18 @@ def check(task: Task, model: Any, how: dict[str, Any], judge: Judge) -> tuple[An
 
 def draw(rng: Any) -> Task:
     """A random problem."""
-    return one_of(rng, _chain, _chain, _chain, _multiclass, _graph, _matching, _tags)(rng)
+    kinds = (
+        _chain,
+        _chain,
+        _chain,
+        _multiclass,
+        _graph,
+        _matching,
+        _tags,
+        _second_order,
+        _segments,
+    )
+    return one_of(rng, *kinds)(rng)
 
 
 def example_weights(rng: Any, task: Task) -> Any:
