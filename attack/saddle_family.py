@@ -60,7 +60,8 @@ def attack(rng: Any, judge: Judge) -> None:
         judge.at_most(result.lower_bound, result.value, "lower_bound <= value")
         if result.status.value == "solved":
             judge.at_most(result.gap, how["tol"], "solved means gap <= tol")
-        found.append((upper + slack, LONG(result.lower_bound)))
+        off = 4 * max(P.excess(w), 0) * P.size * np.abs(D.size * np.abs(F).sum() + np.abs(a)).sum()
+        found.append((upper + slack + off, LONG(result.lower_bound)))
     judge.context = context
     if found:
         best, bound = min(pair[0] for pair in found), max(pair[1] for pair in found)

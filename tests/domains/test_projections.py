@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import cvxpy as cp
 import numpy as np
 import pytest
@@ -20,6 +22,7 @@ from cornerstep.domains import (
     Simplex,
     Spectraplex,
 )
+from cornerstep.domains.base import slip
 from support.domains_zoo import as_array
 
 CAPS = np.array([0.5, 0.0, 0.9, 0.3, 1.2])
@@ -153,3 +156,39 @@ def test_large_nuclear_lmo_is_as_exact_as_a_full_svd():
     value = gradient.ravel() @ domain.lmo(gradient.ravel())
     assert value == pytest.approx(-np.linalg.norm(gradient, 2), rel=1e-12)
     assert domain.contains(domain.lmo(np.zeros(domain.size)))
+
+
+@every_projection
+def test_slips_lead_back_into_the_domain(domain, constraints):
+    """Within the slips of a point that is outside, there is one inside; of a point inside, itself.
+
+    Slips are about rounding; here they are 10^10 times as large, so that a program can see them.
+    """
+    rng = np.random.default_rng(4)
+    for off in (1e-4, 1e-5, 0.0):
+        x = domain.project(rng.standard_normal(domain.size))
+        x = x * (1 + off * rng.choice([-1, 1])) + off * rng.standard_normal(x.size)
+        slips = slip(domain, x)
+        assert slips.shape == x.shape
+        assert slips.min() >= 0
+        if off == 0:
+            assert slips.max() <= 1e-13
+            continue
+        u = cp.Variable(x.size)
+        least = cp.Problem(cp.Minimize(cp.norm_inf(cp.pos(cp.abs(u - x) - slips))), constraints(u))
+        assert least.solve(solver="CLARABEL") <= 1e-2 * off
+        assert slips.max() <= 100 * off
+
+
+@pytest.mark.parametrize("n", [2, 7, 1000])
+def test_slips_of_sums_are_exact(n):
+    """By fractions: what a sum, rounded or not, is off by, is in its slips."""
+    rng = np.random.default_rng(n)
+    for scale in (1e-150, 1.0, 1e150):
+        caps = scale * rng.uniform(1, 2, n)
+        total = float(caps.sum() / 3)
+        for domain in (Simplex(n, total), CappedSimplex(n, total, caps)):
+            x = domain.project(scale * rng.standard_normal(n))
+            excess = abs(sum(map(Fraction, x.tolist())) - Fraction(total))
+            slips = sum(map(Fraction, slip(domain, x).tolist()))
+            assert excess * (1 - Fraction(1, 10**9)) <= slips <= 2 * excess

@@ -9,7 +9,17 @@ from scipy.optimize import linprog
 from scipy.sparse.linalg import aslinearoperator
 
 from cornerstep import Status, extragradient
-from cornerstep.domains import Ball, Birkhoff, Box, Product, Simplex
+from cornerstep.domains import (
+    Ball,
+    Birkhoff,
+    Box,
+    CappedSimplex,
+    NuclearNormBall,
+    Permutahedron,
+    Product,
+    Simplex,
+    Spectraplex,
+)
 from cornerstep.saddle import Bilinear
 
 GEOMETRIES: list[str | tuple[str, str]] = [
@@ -196,3 +206,34 @@ def test_a_step_beyond_float64_ends_at_the_point_before_it():
         assert np.isfinite(result.value)
         assert result.dual is not None
         assert Simplex(2).contains(result.dual)
+
+
+ONE = [1.0, 0.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("domain", "g", "best"),
+    [
+        (CappedSimplex(4, 2), [1, 1, 0.5, 0], [1, 1, 1e-10, 0]),  # no entry has room for the rest
+        (Ball(4), ONE, ONE),
+        (NuclearNormBall((2, 2)), ONE, ONE),
+        (Spectraplex(2), ONE, ONE),
+        (Permutahedron([2, 1, 0, 0]), [2, 1, 0, 0], [2, 1, 0, 0]),
+        (Product([Simplex(2), Ball(2)]), [0, 0, 1, 0], [1, 0, 1, 0]),
+    ],
+    ids=repr,
+)
+def test_bounds_count_what_a_point_is_outside_its_domain(domain, g, best):
+    """Of the game ``(w_1 + 2 w_2) <g, z>`` the value is ``max <g, z>``, and no bound is above."""
+    g, best = np.array(g, dtype=float), np.array(best, dtype=float)
+    value = domain.lmo(-g) @ g
+    start = np.array([0.5, 0.5]), best * (1 + 8e-10 * (best == best.max()))
+    result = extragradient(
+        Bilinear(np.vstack([g, 2 * g])), Simplex(2), domain, start=start, max_iter=0
+    )
+    assert value * (1 - 1e-7) <= result.lower_bound <= value
+    # Of the transposed game the value at the point is below the optimum, by less than the gap.
+    result = extragradient(
+        Bilinear(-np.vstack([g, 2 * g]).T), domain, Simplex(2), start=start[::-1], max_iter=0
+    )
+    assert result.value - result.gap <= -value <= result.value + result.gap

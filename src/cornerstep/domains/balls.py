@@ -18,7 +18,15 @@ from scipy.sparse.linalg import ArpackNoConvergence, svds
 from cornerstep.core.rounding import gamma, norm
 from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.core.vectors import SparseVector, single_entries
-from cornerstep.domains.base import INSIDE, SNAP, TIGHT, require_positive, require_size, sum_step
+from cornerstep.domains.base import (
+    INSIDE,
+    SNAP,
+    TIGHT,
+    require_positive,
+    require_size,
+    slip_of_sum,
+    sum_step,
+)
 from cornerstep.domains.sections import Section
 from cornerstep.domains.selection import smallest
 from cornerstep.domains.simplex import Simplex
@@ -121,6 +129,10 @@ class L1Ball:
         """Whether ``|x|_1 <= radius (1 + tol)``."""
         return bool(np.abs(x).sum() <= self.radius * (1 + tol))
 
+    def slip(self, x: FloatArray) -> FloatArray:
+        """What the sum of absolute values is above the radius, in the shares of the entries."""
+        return slip_of_sum(np.abs(x), np.inf, self.radius, at_most=True)
+
     def reach(self, weights: FloatArray, x: FloatArray) -> float:
         """``<weights, |x|> + radius * max weights``."""
         return float(weights @ np.abs(x)) + self.radius * float(weights.max())
@@ -167,6 +179,10 @@ class Ball:
     def contains(self, x: FloatArray, tol: float = INSIDE) -> bool:
         """Whether ``|x|_2 <= radius (1 + tol)``."""
         return norm(x) <= self.radius * (1 + tol)
+
+    def slip(self, x: FloatArray) -> FloatArray:
+        """What a length, which is rounded, is above the radius, in the shares of the entries."""
+        return np.abs(x) * max(0.0, norm(x) * (1 + gamma(self.size + 8)) / self.radius - 1)
 
     def reach(self, weights: FloatArray, x: FloatArray) -> float:
         """``<weights, |x|> + radius * |weights|``."""
@@ -268,6 +284,12 @@ class NuclearNormBall:
         """Whether the singular values sum to at most radius (1 + tol)."""
         values = scipy.linalg.svdvals(x.reshape(self.shape))
         return bool(values.sum() <= self.radius * (1 + tol))
+
+    def slip(self, x: FloatArray) -> FloatArray:
+        """What the singular values, which are rounded, sum to above the radius, in shares."""
+        total = float(scipy.linalg.svdvals(x.reshape(self.shape)).sum())
+        over = total * (1 + gamma(8 * sum(self.shape) * min(self.shape))) / self.radius - 1
+        return np.abs(x) * max(0.0, over)
 
     def reach(self, weights: FloatArray, x: FloatArray) -> float:
         """``<weights, |x|> + radius * |weights|``, as no vertex is longer than radius."""

@@ -13,11 +13,12 @@ its multiple by 1e-150 or 1e150 behave alike.
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from cornerstep.core.rounding import norm
+from cornerstep.core.rounding import gamma, norm
 from cornerstep.core.types import FloatArray
 from cornerstep.core.vectors import SparseVector, Vector, dense
 
@@ -73,6 +74,8 @@ class Domain(Protocol):
       ``cheap_contains`` False only points that are no combination of vertices are asked about.
     - ``reach(weights, x)``: an upper bound of ``sum_i weights_i |v_i - x_i|`` over v in P, for
       weights >= 0: what errors of a gradient can do to the gap (default: see :func:`reach`).
+    - ``slip(x)``: bounds of ``|x_i - p_i|`` for one point p of P, where x is in P but for rounding
+      (default: see :func:`slip`).
     - ``lmo_error(gradient, vertex)``: a bound of how far ``<gradient, vertex>`` of an answer of
       ``lmo`` is above the minimum (default: 0).
     - ``project(y)``: the nearest point of P; ``project_entropy(log_weights)``: the point of P
@@ -197,6 +200,35 @@ def reach(domain: Any, weights: FloatArray, x: FloatArray) -> float:
         return float(domain.diameter) * norm(weights)
     ends = (dense(domain.lmo(sign * weights)) for sign in (1.0, -1.0))
     return float(weights @ np.abs(x)) + 2 * max(float(weights @ np.abs(end)) for end in ends)
+
+
+def slip(domain: Any, x: FloatArray) -> FloatArray:
+    """Bounds of ``|x_i - p_i|`` for one point p of the domain: how far rounding has put x outside.
+
+    A domain that cannot tell is asked for its projection, which rounds as well: some units in the
+    last place of the largest entry are a rule and no proof.
+    """
+    if has_oracle(domain, "slip"):
+        return np.asarray(domain.slip(x), dtype=np.float64)
+    own = gamma(x.size + 4) * float(np.abs(x).max(initial=0.0))
+    near = domain.project(x) if has_oracle(domain, "project") else x
+    return np.abs(x - near) + own
+
+
+def slip_of_sum(x: FloatArray, upper: Any, total: float, at_most: bool = False) -> FloatArray:
+    """The same of ``{0 <= p <= upper, sum p = total}``, or ``<= total``.
+
+    What is beyond the bounds goes there; what the sum is then off by, exactly, is shared among the
+    entries by what each of them has, or by the room that each has where something is missing.
+    """
+    inside = np.minimum(np.maximum(x, 0.0), upper)
+    excess = math.fsum((*inside.tolist(), -total))
+    if excess == 0 or (at_most and excess < 0):
+        return np.abs(x - inside)
+    room = inside if excess > 0 or np.isinf(upper).any() else upper - inside
+    size = float(room.max())
+    units = room / size if size > 0 else room
+    return np.abs(x - inside) + units * min(abs(excess) / (units.sum() or 1.0), size)
 
 
 def reach_of_nonnegative(domain: Any, weights: FloatArray, x: FloatArray) -> float:

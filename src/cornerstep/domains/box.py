@@ -104,6 +104,10 @@ class Box:
         """Whether the bounds hold up to tol, relative to the larger bound of each coordinate."""
         return within_bounds(x, self.lower, self.upper, tol)
 
+    def slip(self, x: FloatArray) -> FloatArray:
+        """What is beyond the bounds."""
+        return np.abs(x - self.project(x))
+
     def reach(self, weights: FloatArray, x: FloatArray) -> float:
         """``sum weights_i max(upper_i - x_i, x_i - lower_i)``."""
         return float(weights @ np.maximum(self.upper - x, x - self.lower))

@@ -19,7 +19,7 @@ import numpy as np
 from scipy.optimize import isotonic_regression
 
 from cornerstep.core.matrix import as_vector
-from cornerstep.core.rounding import norm
+from cornerstep.core.rounding import gamma, norm
 from cornerstep.core.types import FloatArray
 from cornerstep.core.vectors import SparseVector
 from cornerstep.domains.balls import L1Ball
@@ -103,6 +103,10 @@ class KSparsePolytope:
     def contains(self, x: FloatArray, tol: float = INSIDE) -> bool:
         """Whether all constraints hold up to tol."""
         return self._sizes.contains(np.abs(x), tol)
+
+    def slip(self, x: FloatArray) -> FloatArray:
+        """That of the absolute values."""
+        return self._sizes.slip(np.abs(x))
 
     def reach(self, weights: FloatArray, x: FloatArray) -> float:
         """``<weights, |x|>`` and radius times the k largest weights."""
@@ -196,6 +200,16 @@ class Permutahedron:
     def start(self) -> FloatArray:
         """The values in falling order."""
         return self.values.copy()
+
+    def slip(self, x: FloatArray) -> FloatArray:
+        """Twice what the sums are off by.
+
+        As much in all lowers x below all bounds, twice as much in all raises that to the sum.
+        """
+        sums = np.sort(x)[::-1].cumsum()
+        excess = np.maximum(sums - self._sums, 0.0).max() + abs(float(sums[-1] - self._sums[-1]))
+        rounding = gamma(2 * self.size) * (self._scale + float(np.abs(x).sum()))
+        return np.full(self.size, 2 * (excess + rounding))
 
     def reach(self, weights: FloatArray, x: FloatArray) -> float:
         """``<weights, |x|>`` and the largest weights times the largest values."""

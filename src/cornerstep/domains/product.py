@@ -18,6 +18,7 @@ from cornerstep.domains.base import (
     as_vertex,
     has_oracle,
     reach,
+    slip,
     vertex_of,
 )
 
@@ -126,6 +127,10 @@ class Product:
     def reach(self, weights: FloatArray, x: FloatArray) -> float:
         """The sum over the factors."""
         return sum(reach(domain, weights[block], x[block]) for block, domain in self.blocks)
+
+    def slip(self, x: FloatArray) -> FloatArray:
+        """Each factor's."""
+        return np.concatenate([slip(domain, x[block]) for block, domain in self.blocks])
 
     def lmo_error(self, gradient: FloatArray, vertex: Vector) -> float:
         """The sum over the factors."""

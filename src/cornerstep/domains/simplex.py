@@ -22,6 +22,7 @@ from cornerstep.domains.base import (
     require_positive,
     require_size,
     restore_sum,
+    slip_of_sum,
     snap_to_bounds,
     sum_step,
     within_bounds,
@@ -102,6 +103,10 @@ class Simplex:
         """Whether x >= 0 and sums to radius, up to tol * radius."""
         slack = tol * self.radius
         return bool(x.min() >= -slack and abs(x.sum() - self.radius) <= slack)
+
+    def slip(self, x: FloatArray) -> FloatArray:
+        """What the sum is off by, in the shares of the entries."""
+        return slip_of_sum(x, np.inf, self.radius)
 
     def reach(self, weights: FloatArray, x: FloatArray) -> float:
         """``<weights, x> + radius * max weights``."""
@@ -301,6 +306,10 @@ class CappedSimplex:
         excess = float(x.sum()) - self.total
         sums = (excess if self.at_most else abs(excess)) <= tol * self.total
         return bool(sums) and within_bounds(x, 0.0, self.cap, tol)
+
+    def slip(self, x: FloatArray) -> FloatArray:
+        """What the sum is off by, where there is room for it."""
+        return slip_of_sum(x, self.cap, self.total, self.at_most)
 
     def reach(self, weights: FloatArray, x: FloatArray) -> float:
         """``<weights, x> + max <weights, v>``."""

@@ -95,6 +95,19 @@ class Spectraplex:
         least = scipy.linalg.eigvalsh(X / self.radius, subset_by_index=(0, 0))[0]
         return bool(least >= -tol)
 
+    def slip(self, x: FloatArray) -> FloatArray:
+        """What makes X symmetric, then all eigenvalues >= 0, then the trace right."""
+        X, n = x.reshape(self.shape), self.shape[0]
+        half = X / 2 + X.T / 2
+        rounding = gamma(8 * n) * norm(x)
+        least = float(scipy.linalg.eigvalsh(half / self.radius, subset_by_index=(0, 0))[0])
+        shift = max(0.0, rounding - least * self.radius)
+        moved = half + shift * np.eye(n)
+        off = abs(float(np.trace(moved)) - self.radius) + n * gamma(n) * shift + rounding
+        return np.asarray(
+            np.abs(X - half) + shift * np.eye(n) + np.abs(moved) * (off / self.radius)
+        ).ravel()
+
     def reach(self, weights: FloatArray, x: FloatArray) -> float:
         """``<weights, |x|> + radius * |weights|``, as no vertex is longer than radius."""
         return float(weights @ np.abs(x)) + self.radius * norm(weights)

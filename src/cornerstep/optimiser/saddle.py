@@ -34,7 +34,7 @@ from cornerstep.core.matrix import Matrix, as_vector
 from cornerstep.core.rounding import EPSILON, TINY, gamma, sum_error
 from cornerstep.core.threads import product_threads
 from cornerstep.core.types import FloatArray
-from cornerstep.domains.base import ORACLES, Domain, has_oracle, reach
+from cornerstep.domains.base import ORACLES, Domain, has_oracle, reach, slip
 from cornerstep.optimiser.loop import Callback, Look, Move, Stopping, claimed, run
 from cornerstep.optimiser.result import Result
 from cornerstep.optimiser.solver import is_inside
@@ -227,16 +227,26 @@ class _Extragradient:
         return Look(upper, gap, rounding=self._rounding)
 
     def _upper_error(self, upper: float) -> float:
-        """Of ``max_z <F'w + c, z> - <a, w>``: its gradient, its sum, its oracle."""
-        in_z, own = -self._gradients[1], np.abs(self.saddle.a) @ np.abs(self.w)
-        errors = self.saddle.dual_errors(self.w)
-        return _value_error(self.dual.domain, in_z, errors, float(own), upper)
+        """Of ``max_z <F'w + c, z> - <a, w>``: its gradient, its sum, its oracle, and w itself.
+
+        What w slips out of its domain changes gradient and sum; twice, as that is rounded, too.
+        """
+        in_z, sizes, slips = -self._gradients[1], np.abs(self.saddle.a), self._slips(0)
+        errors = self.saddle.dual_errors(self.w) + self.saddle.matrix.transpose_sizes(slips)
+        own = float(sizes @ np.abs(self.w)), float(sizes @ slips)
+        return _value_error(self.dual.domain, in_z, errors, own, upper)
 
     def _lower_error(self, lower: float) -> float:
         """Of ``min_w <Fz - a, w> + <c, z>``: the same."""
-        in_w, own = self._gradients[0], np.abs(self.saddle.c) @ np.abs(self.z)
-        errors = self.saddle.primal_errors(self.z)
-        return _value_error(self.primal.domain, in_w, errors, float(own), lower)
+        in_w, sizes, slips = self._gradients[0], np.abs(self.saddle.c), self._slips(1)
+        errors = self.saddle.primal_errors(self.z) + self.saddle.matrix.sizes(slips)
+        own = float(sizes @ np.abs(self.z)), float(sizes @ slips)
+        return _value_error(self.primal.domain, in_w, errors, own, lower)
+
+    def _slips(self, side: int) -> FloatArray:
+        """Bounds of how far each entry of w, or of z, is from that of a point of its domain."""
+        domain = (self.primal, self.dual)[side].domain
+        return 2 * slip(domain, (self.w, self.z)[side])
 
     def best_bound(self, look: Look) -> float:
         """The best lower bound of the run that ended with ``look``, proven anew where it was."""
@@ -273,14 +283,18 @@ def _checked(domain: Any, x: FloatArray) -> FloatArray:
 
 
 def _value_error(
-    domain: Any, gradient: FloatArray, errors: FloatArray, own: float, value: float
+    domain: Any, gradient: FloatArray, errors: FloatArray, own: tuple[float, float], value: float
 ) -> float:
-    """Rounding of ``min <gradient, v>`` over the domain plus a sum whose terms sum to ``own``."""
+    """Rounding of ``min <gradient, v>`` over the domain plus a sum.
+
+    The terms of that sum to the first of ``own`` in absolute value, and are off by the second.
+    """
     errors = errors + gamma(gradient.size + 4) * np.abs(gradient)
     total = reach(domain, errors, np.zeros(domain.size)) + TINY * domain.size
     if has_oracle(domain, "lmo_error"):
         total += float(domain.lmo_error(gradient, domain.lmo(gradient)))
-    return total + float(sum_error(own, domain.size + 4)) + 4 * EPSILON * abs(value)
+    total += float(sum_error(own[0], domain.size + 4)) + own[1]
+    return total + 4 * EPSILON * abs(value)
 
 
 @np.errstate(all="ignore")  # the loop refuses what is not finite, with a reason
