@@ -209,19 +209,21 @@ class _ManyProblems:
         linear = (self.B[part] - self._origin) @ self._images.T
         costs = 0.5 * self._gram.diagonal() - linear
         scale = 0.5 * (self.B[part] ** 2).sum(axis=1)
-        for k, i in enumerate(range(*part.indices(len(self.B)))):
-            if not np.isfinite(costs[k]).all():
-                continue
-            y, factor, solved, rounds = self._start(costs[k], form), Factor(), False, 0
+        found, factor = np.zeros(linear.shape), Factor()  # one: its room is memory to be fetched
+        known = np.flatnonzero(np.isfinite(costs).all(axis=1))
+        for k in known:
+            y, solved, rounds = found[k], False, 0
+            y[:], factor.count = self._start(costs[k], form), 0
             tol = _EXACT * self.stopping.target(float(scale[k]))
             while not solved and rounds * _STEPS < _ROUNDS * y.size and not self._is_over():
                 rounds += 1
                 solved = improve(
                     self._gram, linear[k], y, tol, _STEPS, factor, form.caps, form.summed
                 )
-            self.x[i] = form.base + y @ form.basis
-            if has_oracle(self.domain, "snap"):
-                self.domain.snap(self.x[i])
+        mine = np.arange(len(self.B))[part][known]
+        self.x[mine] = form.base + found[known] @ form.basis
+        for i in mine if has_oracle(self.domain, "snap") else ():
+            self.domain.snap(self.x[i])
 
     def _start(self, costs: FloatArray, form: SmallForm) -> FloatArray:
         """The vertex of the least costs."""
