@@ -7,7 +7,14 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from cornerstep import MulticlassSVC, ReducedHullSVC, SoftMarginBoostingClassifier, minimize
-from cornerstep.core.threads import LARGE, allowed_threads, fit_threads, product_threads
+from cornerstep.core.threads import (
+    LARGE,
+    allowed_threads,
+    fit_threads,
+    matmul,
+    product_threads,
+    run_threads,
+)
 from cornerstep.domains import Simplex
 from cornerstep.objectives import LeastSquares, Smooth
 
@@ -58,11 +65,33 @@ def test_other_numbers_of_jobs_are_refused(n_jobs):
     assert blas_threads() == {3}
 
 
-def test_outside_a_fit_small_products_take_one_thread_and_large_ones_what_blas_is_set_to():
-    for size, threads in [(0, 1), (LARGE, 3), (None, 3)]:
-        with product_threads(size):
+def test_runs_take_one_thread_between_large_products_and_those_of_functions_what_blas_is_set_to():
+    for size, threads, large in [(0, 1, 1), (LARGE, 1, 3), (None, 3, 3)]:
+        with run_threads(size):
             assert blas_threads() == {threads}
+            with product_threads(LARGE):
+                assert blas_threads() == {large}
         assert blas_threads() == {3}
+
+
+class Watching(np.ndarray):
+    """Notes the threads of BLAS when it is multiplied."""
+
+    seen: set = set()
+
+    def __matmul__(self, other):
+        self.seen.update(blas_threads())
+        return np.asarray(self) @ other
+
+
+def test_products_decide_by_their_own_size():
+    for columns, threads in [(1, 1), (2**7, 3)]:
+        left = np.ones((2**10, 2**9)).view(Watching)
+        with fit_threads():
+            Watching.seen.clear()
+            assert (matmul(left, np.ones((2**9, columns))) == 2**9).all()
+            assert Watching.seen == {threads}
+            assert blas_threads() == {1}
 
 
 def test_an_error_puts_the_setting_back():

@@ -17,6 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator, aslinearoperator, eigsh
 
+from cornerstep.core.threads import matmul
 from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.core.vectors import SparseVector, Vector, dense
 
@@ -74,11 +75,12 @@ class Matrix:
 
     def times(self, x: FloatArray) -> FloatArray:
         """``A x``."""
-        return self.data @ x
+        return matmul(self.data, x)
 
     def transpose_times(self, r: FloatArray) -> FloatArray:
         """``A' r``."""
-        return self.data.rmatvec(r) if isinstance(self.data, LinearOperator) else self.data.T @ r
+        is_operator = isinstance(self.data, LinearOperator)
+        return self.data.rmatvec(r) if is_operator else matmul(self.data.T, r)
 
     def sizes(self, x: FloatArray) -> FloatArray:
         """``|A| |x|``, which bounds the terms of ``A x``; for a LinearOperator see the module.
@@ -95,7 +97,7 @@ class Matrix:
         self, data: Any, product: Callable[[FloatArray], FloatArray], x: FloatArray
     ) -> FloatArray:
         if isinstance(self.data, LinearOperator):
-            image = np.asarray(product(np.abs(x)))
+            image = np.asarray(matmul(np.abs(x)))
             return np.full(image.size, _SIZE_OF_OPERATOR * float(np.abs(image).max(initial=0.0)))
         if not self.is_dense:
             return abs(data) @ np.abs(x)

@@ -12,6 +12,8 @@ of a product of so many multiply-adds on two cores, idle and with a busy loop on
 
 So a product gets several threads from :data:`LARGE` multiply-adds on, where they cost nothing on a
 busy machine; solvers made of many smaller ones would lose there far more than they gain elsewhere.
+Between two large products BLAS is at one thread: even an inner product of 10,000 numbers would be
+shared, and wait (milliseconds on a busy machine, where it takes microseconds).
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from functools import cache
 from numbers import Integral
 from typing import Any
 
+import numpy as np
 import scipy.linalg  # noqa: F401 - its BLAS must be loaded before the controller looks for it
 
 #: Multiply-adds from which on a product takes several threads.
@@ -93,10 +96,33 @@ def fit_threads(n_jobs: int | None = None) -> Iterator[None]:
 
 
 @contextmanager
-def product_threads(size: int | None) -> Iterator[None]:
-    """BLAS takes as many threads as pay for products of ``size`` multiply-adds; None: as it is."""
-    if size is None or (size < LARGE and _allowed.get() is not None):
+def run_threads(size: int | None) -> Iterator[None]:
+    """The same for a run whose largest products have ``size`` multiply-adds; None: as it is."""
+    if size is None or _allowed.get() is not None:
         yield
         return
-    with _blas_threads(1 if size < LARGE else allowed_threads()):
+    with _blas_threads(1) if size < LARGE else fit_threads():
         yield
+
+
+@contextmanager
+def product_threads(size: int) -> Iterator[None]:
+    """BLAS takes as many threads as pay for a product of ``size`` multiply-adds.
+
+    To be opened around that product, within a fit or a run.
+    """
+    if size < LARGE:
+        yield
+        return
+    with _blas_threads(allowed_threads()):
+        yield
+
+
+def matmul(left: Any, right: Any) -> Any:
+    """``left @ right``: of arrays on the threads that its size deserves."""
+    if isinstance(left, np.ndarray) and isinstance(right, np.ndarray):
+        columns = right.shape[1] if right.ndim == 2 else 1
+        if left.size * columns >= LARGE:
+            with product_threads(left.size * columns):
+                return left @ right
+    return left @ right

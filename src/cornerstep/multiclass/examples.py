@@ -16,6 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from cornerstep.core.clock import is_over
+from cornerstep.core.threads import matmul
 from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.data.digests import of_rows
 from cornerstep.learning.kernel_blocks import InnerProductKernel, PrecomputedKernel, product_errors
@@ -200,7 +201,7 @@ class Examples:
     def _product(self, rows: Any, coefficients: Any) -> Any:
         """The image of the coefficients of these rows."""
         if not self.sparse:
-            return coefficients.T @ rows
+            return matmul(coefficients.T, rows)
         if sp.issparse(coefficients):
             n, m = coefficients.shape
             if _DENSE * coefficients.nnz > n * m:
@@ -217,20 +218,20 @@ class Examples:
             rows, out = self.data[block], np.empty((block.stop - block.start, image.shape[0]))
             for start in range(0, len(out), _ROWS):
                 some = rows[start : start + _ROWS].astype(np.float64, copy=False)
-                np.dot(some, image.T, out=out[start : start + _ROWS])
+                out[start : start + _ROWS] = matmul(some, image.T)
             return out
         if exact:
             rows = self.data[block].astype(np.float64, copy=False)
         else:
             rows = self.quick[block]
             image = image.astype(rows.dtype, copy=False)
-        return np.asarray(rows @ image if self.sparse else rows @ image.T, dtype=np.float64)
+        return np.asarray(matmul(rows, image if self.sparse else image.T), dtype=np.float64)
 
     def add_image(self, image: FloatArray, block: slice, coefficients: FloatArray) -> None:
         """Add the image of coefficients of the examples of ``block`` to ``image``."""
         rows = self.data[block]
         coefficients = coefficients.astype(rows.dtype, copy=False)
-        image += rows.T @ coefficients if self.sparse else coefficients.T @ rows
+        image += rows.T @ coefficients if self.sparse else matmul(coefficients.T, rows)
 
     def moments(self, scales: FloatArray, limit: int) -> FloatArray:
         """``sum_i s_i x_i x_i'``, or its diagonal if X is sparse or has more features."""
@@ -243,7 +244,8 @@ class Examples:
             some, weights = self.data[start : start + _ROWS], scales[start : start + _ROWS]
             scaled = some * weights.astype(some.dtype)[:, None]
             full = self.size <= limit
-            total = total + (scaled.T @ some if full else np.einsum("ij,ij->j", scaled, some))
+            part = matmul(scaled.T, some) if full else np.einsum("ij,ij->j", scaled, some)
+            total = total + part
         return np.asarray(total, dtype=np.float64)
 
     def scores_of(self, weights: Any, expansion: Any, chosen: Any) -> FloatArray:
@@ -477,7 +479,7 @@ class KernelExamples:
     def image(self, coefficients: Any) -> FloatArray:
         """``(K A)'``, a row per class, of entries in float64."""
         if self.is_whole:
-            return np.ascontiguousarray(coefficients.T @ self.kept.store)
+            return np.ascontiguousarray(matmul(coefficients.T, self.kept.store))
         coefficients = sp.csr_array(coefficients)
         kept, n_classes = self.kept, coefficients.shape[1]
         used = np.flatnonzero(np.diff(coefficients.indptr))
@@ -490,9 +492,9 @@ class KernelExamples:
             of_slots = spread @ coefficients[used[there]]
             if _DENSE * of_slots.nnz > kept.kept * n_classes:
                 of_slots = of_slots.toarray()
-            out[:] = of_slots.T @ kept.store[: kept.kept]
+            out[:] = matmul(of_slots.T, kept.store[: kept.kept])
         for batch in kept.batches(new.size):
-            out += coefficients[new[batch]].toarray().T @ kept.computed(new[batch])
+            out += matmul(coefficients[new[batch]].toarray().T, kept.computed(new[batch]))
         return out
 
     def scores(self, block: slice, image: FloatArray, *, exact: bool = False) -> FloatArray:
@@ -502,7 +504,7 @@ class KernelExamples:
     def add_image(self, image: FloatArray, block: slice, coefficients: FloatArray) -> None:
         """Add the image of coefficients of the examples of ``block`` to ``image``."""
         if self.is_whole:
-            image += coefficients.T @ self.kept.store[block]
+            image += matmul(coefficients.T, self.kept.store[block])
             return
         places = np.arange(block.start, block.stop), np.arange(len(coefficients))
         spread = sp.csr_array((np.ones(places[1].size), places), (self.n, places[1].size))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from cornerstep.core.threads import product_threads
 from cornerstep.learning import training
 from cornerstep.learning.checkpoints import Checkpoint
 from cornerstep.multiclass.arrays.rows import ArrayProblem
@@ -73,15 +72,14 @@ def train(problem: Problem, settings: Settings) -> Training:
         keeper = None
         if settings.checkpoint is not None:
             keeper = Checkpoint(settings.checkpoint, solver, checkpoint_signature(problem, name))
-        with product_threads(_product_size(problem)):
-            outcome = run(
-                solver,
-                settings.stopping,
-                callback=_both(keeper, settings.callback),
-                verbose=settings.verbose,
-                title=f"{settings.title}, {name}",
-                last_iterate=settings.last_iterate,
-            )
+        outcome = run(
+            solver,
+            settings.stopping,
+            callback=_both(keeper, settings.callback),
+            verbose=settings.verbose,
+            title=f"{settings.title}, {name}",
+            last_iterate=settings.last_iterate,
+        )
         if keeper is not None:
             keeper.write()
         coefficients = solver.coefficients()
@@ -165,16 +163,6 @@ def _both(keeper: Checkpoint | None, told: Callback | None) -> Callback | None:
         return bool(told(iterate))
 
     return callback
-
-
-def _product_size(problem: Problem) -> int:
-    """Multiply-adds of X W in this process."""
-    if isinstance(problem, ArrayProblem):
-        return 0
-    if isinstance(problem, SpreadProblem):
-        here = problem.executor.moved is None
-        return problem.n * problem.size * problem.shared.n_classes if here else 0
-    return problem.examples.n * problem.examples.size * problem.n_classes
 
 
 def _solver(problem: Any, settings: Settings, name: str, kept: tuple[Any, Any] | None) -> Any:

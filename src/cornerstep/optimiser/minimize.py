@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from cornerstep.core.clock import OutOfTimeError, asking
 from cornerstep.core.rounding import norm
-from cornerstep.core.threads import product_threads
+from cornerstep.core.threads import run_threads
 from cornerstep.core.types import FloatArray
 from cornerstep.core.vectors import SparseVector, Vector, dense
 from cornerstep.domains.base import INSIDE, ORACLES, has_oracle
@@ -139,7 +139,7 @@ def minimize(
         begin()
     if callable(begin := getattr(step_rule, "begin", None)):
         begin(objective)
-    with product_threads(getattr(objective, "product_size", None)):
+    with run_threads(getattr(objective, "product_size", None)):
         rule.begin(objective, domain, start, rng)
         if active_set is not None and rule.active_set is not None:
             rule.active_set = active_set

@@ -32,7 +32,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from cornerstep.core.matrix import Matrix, as_vector
 from cornerstep.core.rounding import EPSILON, TINY, gamma, sum_error
-from cornerstep.core.threads import product_threads
+from cornerstep.core.threads import run_threads
 from cornerstep.core.types import FloatArray
 from cornerstep.domains.base import ORACLES, Domain, has_oracle, reach, slip
 from cornerstep.optimiser.loop import Callback, Look, Move, Stopping, claimed, run
@@ -369,7 +369,7 @@ def extragradient(
         raise ValueError(f"step must be a positive number or None, got {step!r}")
     first = _start(start, sides)
     solver = _Extragradient(saddle, sides[0], sides[1], float(step), first)
-    with product_threads(saddle.matrix.product_size):
+    with run_threads(saddle.matrix.product_size):
         outcome = run(solver, stopping, callback=callback, verbose=verbose, title="extragradient")
     return Result(
         x=solver.w,

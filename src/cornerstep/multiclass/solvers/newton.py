@@ -49,6 +49,7 @@ import scipy.sparse as sp
 from scipy.linalg import eigh
 
 from cornerstep.core.rounding import EPSILON
+from cornerstep.core.threads import matmul
 from cornerstep.core.types import FloatArray
 from cornerstep.learning.rounding import Rounding, certified
 from cornerstep.multiclass.examples import Examples
@@ -186,12 +187,12 @@ class Products:
     def scores(self, rows: Any, image: FloatArray) -> FloatArray:
         """Scores of some examples."""
         image = image.astype(rows.dtype, copy=False)
-        return np.asarray(rows @ image if self.sparse else rows @ image.T)
+        return np.asarray(matmul(rows, image if self.sparse else image.T))
 
     def image(self, rows: Any, coefficients: FloatArray) -> FloatArray:
         """The image of coefficients of some examples."""
         coefficients = coefficients.astype(rows.dtype, copy=False)
-        return np.asarray(rows.T @ coefficients if self.sparse else coefficients.T @ rows)
+        return np.asarray(rows.T @ coefficients if self.sparse else matmul(coefficients.T, rows))
 
     def uncentred(self, image: FloatArray) -> FloatArray:
         """Weights of the features as they are, of weights of features without their mean."""
