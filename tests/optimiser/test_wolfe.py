@@ -170,31 +170,33 @@ def test_corrections_of_sparse_data_are_those_of_dense_data() -> None:
             np.testing.assert_allclose(sparse.x, dense.x, atol=1e-8)
 
 
-@pytest.mark.parametrize("seed", range(60))
-def test_caps_and_coordinates_outside_the_sum(seed: int) -> None:
+@pytest.mark.parametrize("seed", range(80))
+def test_caps_groups_and_coordinates_outside_them(seed: int) -> None:
     """The gap over the polytope, by an independent solver, from starts at bounds and between."""
     gram, linear, _ = draw(seed)
     rng, k = np.random.default_rng(seed), linear.size
-    summed = (rng.random(k) < (1.0, 0.6, 0.0)[seed % 3]).astype(float)
-    caps = np.where((rng.random(k) < 0.3) & (summed > 0), np.inf, rng.uniform(0.05, 1.0, k))
+    groups = rng.integers(0, (1, 2, 4, 1)[seed % 4], k)
+    groups[rng.random(k) < (0.0, 0.4, 1.0)[seed % 3]] = -1
+    caps = np.where((rng.random(k) < 0.3) & (groups >= 0), np.inf, rng.uniform(0.05, 1.0, k))
     caps = np.full(k, 0.2) if seed % 5 == 0 else caps
     x = np.minimum(rng.random(k) * (rng.random(k) < 0.5), caps)
     if seed % 4 == 1:  # a vertex of equal caps
         x = np.where(np.isfinite(caps) & (rng.random(k) < 0.5), caps, 0.0)
-    goal, factor = float(summed @ x), Factor()
+    sums = (groups == np.arange(4)[:, None]).astype(float)
+    goals, factor = sums @ x, Factor()
     size = max(np.abs(gram).max(), np.abs(linear).max(), 1.0)
     for change in (0.0, 0.2):
         linear = linear + change * linear[::-1]
         before = value(gram, linear, x)
         solved = False
         for _ in range(20):
-            solved = solved or improve(gram, linear, x, 1e-9 * size, 100, factor, caps, summed)
+            solved = solved or improve(gram, linear, x, 1e-9 * size, 100, factor, caps, groups)
         assert solved
         gradient = gram @ x - linear
-        rows = {"A_eq": summed[None], "b_eq": [goal]} if summed.any() else {}
-        best = linprog(gradient, bounds=[(0, min(cap, goal + 1)) for cap in caps], **rows)
+        most = [min(cap, goals.max() + 1) for cap in caps]
+        best = linprog(gradient, A_eq=sums, b_eq=goals, bounds=[(0, cap) for cap in most])
         assert gradient @ x - best.fun <= 1e-6 * size
         assert (x >= 0).all()
         assert (x <= caps).all()
-        assert summed @ x == pytest.approx(goal, abs=1e-12)
+        np.testing.assert_allclose(sums @ x, goals, atol=1e-12)
         assert value(gram, linear, x) <= before + 1e-12 * size

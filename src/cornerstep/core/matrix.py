@@ -97,7 +97,7 @@ class Matrix:
         self, data: Any, product: Callable[[FloatArray], FloatArray], x: FloatArray
     ) -> FloatArray:
         if isinstance(self.data, LinearOperator):
-            image = np.asarray(matmul(np.abs(x)))
+            image = np.asarray(product(np.abs(x)))
             return np.full(image.size, _SIZE_OF_OPERATOR * float(np.abs(image).max(initial=0.0)))
         if not self.is_dense:
             return abs(data) @ np.abs(x)

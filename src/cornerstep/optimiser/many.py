@@ -1,6 +1,6 @@
 """Many least-squares problems with one matrix and one domain, each with its own certificate.
 
-Where the domain has few vertices, or bounds and one row at most
+Where the domain has few vertices, or bounds and sums of different coordinates
 (:mod:`cornerstep.optimiser.small_form`), a Gram matrix is formed once, and every problem is a small
 program (:mod:`cornerstep.optimiser.wolfe`) whose linear term is a row of one product; certificates
 are computed for many problems at a time, from the data.  Other domains, and problems that rounding
@@ -218,7 +218,7 @@ class _ManyProblems:
             while not solved and rounds * _STEPS < _ROUNDS * y.size and not self._is_over():
                 rounds += 1
                 solved = improve(
-                    self._gram, linear[k], y, tol, _STEPS, factor, form.caps, form.summed
+                    self._gram, linear[k], y, tol, _STEPS, factor, form.caps, form.groups
                 )
         mine = np.arange(len(self.B))[part][known]
         self.x[mine] = form.base + found[known] @ form.basis
@@ -227,9 +227,9 @@ class _ManyProblems:
 
     def _start(self, costs: FloatArray, form: SmallForm) -> FloatArray:
         """The vertex of the least costs."""
-        if np.isinf(form.caps).all():
+        if np.isinf(form.caps).all() and not form.groups.any():
             y = np.zeros(costs.size)
-            y[costs.argmin()] = form.goal
+            y[costs.argmin()] = form.goals[0]
             return y
         return form.coordinates(vertex_of(self.domain, form.basis.T @ costs))
 

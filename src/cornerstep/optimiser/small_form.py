@@ -1,10 +1,10 @@
-"""Domains of few vertices or of one row, as the small programs of Wolfe's method see them.
+"""Domains of few vertices, or of bounds and sums, as the small programs of Wolfe's method see them.
 
-``x = base + y basis   with   0 <= y <= caps,  <summed, y> = goal``
+``x = base + y basis   with   0 <= y <= caps,  sum of y over group b = goal_b  for each b``
 
-(:mod:`cornerstep.optimiser.wolfe`).  Of bounds and one row ``<r, x> = t`` the coordinates of y are
-distances from a bound, in units in which the row has ones; an inequality has one more, its slack.
-Of a list of vertices they are weights.
+(:mod:`cornerstep.optimiser.wolfe`).  Of bounds and rows ``<r_b, x> = t_b`` that have no coordinate
+in common the coordinates of y are distances from a bound, in units in which the rows have ones; an
+inequality has one more, its slack.  Of a list of vertices they are weights.
 """
 
 from __future__ import annotations
@@ -14,60 +14,71 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from cornerstep.core.curvature import dense_array
-from cornerstep.core.types import FloatArray
+from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.core.vectors import SparseVector, Vector, dense
 from cornerstep.domains.base import Constraints, has_oracle
 
 _MOST = 5000  # coordinates of y, whose Gram matrix is formed
+_MOST_GROUPS = 32  # a step solves a system of their order, and one with L for each
 
 
 class SmallForm(NamedTuple):
-    """The domain ``{base + y basis}``; the rows of the basis are images of unit vectors of y."""
+    """The domain ``{base + y basis}``; the rows of the basis are images of unit vectors of y.
+
+    ``groups`` has the group of each coordinate, -1 for none.
+    """
 
     base: FloatArray
     basis: Any
     caps: FloatArray
-    summed: FloatArray
-    goal: float
+    groups: IntArray
+    goals: FloatArray
 
     def coordinates(self, x: Vector) -> FloatArray:
-        """Y of a point of a domain with bounds, of which the basis is diagonal; a slack last."""
+        """Y of a point of a domain with bounds, of which the basis is diagonal; slacks last."""
         n = self.base.size
         y = np.zeros(self.caps.size)
         y[:n] = (dense(x) - self.base) / self.basis.diagonal()
         y = np.clip(y, 0.0, self.caps)
-        if y.size > n:
-            y[n] = min(max(self.goal - float(self.summed[:n] @ y[:n]), 0.0), self.caps[n])
+        for k in range(n, y.size):
+            b = self.groups[k]
+            left = self.goals[b] - float(y[:n][self.groups[:n] == b].sum())
+            y[k] = min(max(left, 0.0), self.caps[k])
         return y
 
 
 def small_form(domain: Any) -> SmallForm | None:
     """The form of a domain, if it has one that is small."""
     if domain.size < _MOST and has_oracle(domain, "constraints"):
-        return _of_bounds(domain.constraints)
+        return form_of_bounds(domain.constraints)
     if has_oracle(domain, "lmo_many") and domain.n_atoms <= _MOST:
         return _of_vertices([domain.atom(i) for i in range(domain.n_atoms)])
     return None
 
 
-def _of_bounds(bounds: Constraints) -> SmallForm | None:
-    n, count = bounds.lower.size, bounds.rows.shape[0]
-    row = dense_array(bounds.rows)[0] if count == 1 else np.zeros(n)
-    top = float(bounds.row_upper[0]) if count == 1 else 0.0
-    slack = top - float(bounds.row_lower[0]) if count == 1 else 0.0
-    down = (row < 0) | ((row == 0) & ~np.isfinite(bounds.lower))  # measured from the upper bound
-    base = np.where(down, bounds.upper, bounds.lower)
-    if count > 1 or not (np.isfinite(base).all() and np.isfinite(top)):
+def form_of_bounds(bounds: Constraints) -> SmallForm | None:
+    """The form of bounds and of rows without a coordinate in common; of others None."""
+    rows, n = sp.csc_array(bounds.rows, copy=True), bounds.lower.size
+    rows.eliminate_zeros()
+    used = np.diff(rows.indptr)
+    if rows.shape[0] > _MOST_GROUPS or used.max(initial=0) > 1:
         return None
-    units = np.where(row == 0, 1.0, np.abs(row))
+    signs, groups = np.zeros(n), np.full(n, -1)
+    signs[used == 1], groups[used == 1] = rows.data, rows.indices
+    down = (signs < 0) | ((signs == 0) & ~np.isfinite(bounds.lower))  # from the upper bound
+    base = np.where(down, bounds.upper, bounds.lower)
+    if not (np.isfinite(base).all() and np.isfinite(bounds.row_upper).all()):
+        return None
+    units = np.where(signs == 0, 1.0, np.abs(signs))
     caps = (bounds.upper - bounds.lower) * units
-    summed = (row != 0).astype(np.float64)
+    slack = bounds.row_upper - bounds.row_lower
+    loose = np.flatnonzero(slack > 0)
     basis = sp.diags_array(np.where(down, -1.0, 1.0) / units).tocsr()
-    if slack > 0:
-        caps, summed = np.append(caps, slack), np.append(summed, 1.0)
-        basis.resize((n + 1, n))
-    return SmallForm(base, basis, caps, summed, top - float(row @ base))
+    basis.resize((n + loose.size, n))
+    return SmallForm(
+        base, basis, np.append(caps, slack[loose]), np.append(groups, loose),
+        bounds.row_upper - rows @ base,
+    )  # fmt: skip
 
 
 def _of_vertices(atoms: list[Vector]) -> SmallForm:
@@ -80,4 +91,6 @@ def _of_vertices(atoms: list[Vector]) -> SmallForm:
         entries = np.concatenate([atom.values for atom in sparse])
         basis = sp.csr_array((entries, columns, ends), shape=(len(atoms), atoms[0].size))
     k, n = basis.shape
-    return SmallForm(np.zeros(n), basis, np.full(k, np.inf), np.ones(k), 1.0)
+    return SmallForm(
+        np.zeros(n), basis, np.full(k, np.inf), np.zeros(k, dtype=np.int64), np.ones(1)
+    )

@@ -1,17 +1,18 @@
-"""``min 1/2 x'Gx - l'x`` over the simplex, or some of its kind, by Wolfe's active-set method.
+"""``min 1/2 x'Gx - l'x`` over the simplex, or products of its kind, by Wolfe's active-set method.
 
-The problem, with a of zeros and ones and caps u that may be infinite:
+The problem, with coordinates in groups or in none, and caps u that may be infinite:
 
-``min 1/2 x'Gx - l'x   s.t.  0 <= x <= u,  a'x = t``
+``min 1/2 x'Gx - l'x   s.t.  0 <= x <= u,  sum of x over group b = t_b  for each b``
 
-which is the simplex where a is 1, u infinite and t = 1.  Coordinates between their bounds are
-*free*.  With s > 0 the matrix ``M = G + s aa'`` is that of the same problem where a'x = t, and
-positive definite where G is on directions d with a'd = 0.  ``M = L L'`` of the free coordinates is
-kept, a row added or taken out as they come and go.
+which is the simplex with one group of all, u infinite and t = 1.  Coordinates between their bounds
+are *free*.  With s > 0 and a_b of the ones of group b the matrix ``M = G + s sum_b a_b a_b'`` is
+that of the same problem where the sums are right, and positive definite where G is on directions
+that keep them.  ``M = L L'`` of the free coordinates is kept, a row added or taken out as they come
+and go.
 
-1. The coordinate whose gradient, less that of free coordinates of the sum, points most into its
+1. The coordinate whose gradient, less that of free coordinates of its group, points most into its
    bounds becomes free, unless a bound of the gap is small enough.
-2. The minimum over the free coordinates, with a'x = t, is found from L.  If it lies between the
+2. The minimum over the free coordinates, with these sums, is found from L.  If it lies between the
    bounds, x goes there, and 1. follows.
 3. Else x goes as far towards it as it can; the coordinate that is at a bound there is free no
    longer, and 2. follows.
@@ -40,6 +41,7 @@ from cornerstep.core.types import FloatArray, IntArray
 _FAST = {"reassoc", "contract"}  # sums may be reordered (vectorised)
 _LINEAR = 1e-20  # of l: the least s, beside which the curvature of a tiny G counts as none
 _ROUNDED = 1e-15  # of its terms: less than this a value does not fall
+_ONE = np.ones(1)
 _DEPENDENT = 1e-11  # of its diagonal entry: what is left of a row that depends on others
 
 
@@ -73,7 +75,7 @@ class Factor:
 
 def improve(
     gram: FloatArray, linear: FloatArray, x: FloatArray, tol: float, limit: int, factor: Factor,
-    caps: FloatArray | None = None, summed: FloatArray | None = None,
+    caps: FloatArray | None = None, groups: IntArray | None = None,
 ) -> bool:  # fmt: skip
     """Change x until a bound of its gap is at most ``tol``, or ``limit`` steps are taken.
 
@@ -89,8 +91,9 @@ def improve(
     limit : int
     factor : Factor
         Of the free coordinates of x, or empty; that of the new x afterwards.
-    caps, summed : arrays of shape (k,), optional
-        u and a; t is what a'x is.  By default those of the simplex, and t = 1.
+    caps, groups : arrays of shape (k,), optional
+        u, and the group of each coordinate, or -1; the t are what the groups of x sum to.  By
+        default those of the simplex, and t = 1.
 
     Returns
     -------
@@ -101,14 +104,15 @@ def improve(
     if factor.count == 0:
         least = _LINEAR * float(np.abs(linear).max())
         factor.shift = max(float(gram.diagonal().mean()), least) or 1.0
-    before, goal = x.copy(), 1.0
-    if caps is None or summed is None:
-        caps, summed = np.full(x.size, np.inf), np.ones(x.size)
+    before, goals = x.copy(), _ONE
+    if caps is None or groups is None:
+        caps, groups = np.full(x.size, np.inf), np.zeros(x.size, dtype=np.int64)
     else:
-        goal = float(summed @ x)
+        grouped = groups >= 0
+        goals = np.bincount(groups[grouped], x[grouped]).astype(np.float64)
     solved, factor.count = _improve(
         gram, linear, x, tol, limit, factor.rows, factor.order, factor.count, factor.shift,
-        caps, summed, goal,
+        caps, groups, goals,
     )  # fmt: skip
     if not np.isfinite(x).all():  # entries of G are not: nothing is known of better weights
         x[:], factor.count, solved = before, 0, True
@@ -119,83 +123,78 @@ def improve(
 def _improve(
     gram: FloatArray, linear: FloatArray, x: FloatArray, tol: float, limit: int,
     rows: FloatArray, order: IntArray, count: int, shift: float,
-    caps: FloatArray, summed: FloatArray, goal: float,
+    caps: FloatArray, groups: IntArray, goals: FloatArray,
 ) -> tuple[bool, int]:  # fmt: skip
-    k = x.size
+    k, many = x.size, goals.size
     free = np.zeros(k, dtype=np.bool_)
-    work, other, gradient = np.empty(k), np.empty(k), np.empty(k)
+    work, gradient, ones = np.empty(k), np.empty(k), np.empty((many, k))
+    # By group; the last, which -1 is as well, is of coordinates in none.
+    levels, weights, below, deepest = (
+        np.zeros(many + 1), np.zeros(many + 1), np.zeros(many + 1), np.zeros(many + 1),
+    )  # fmt: skip
+    most, system = np.zeros(many + 1, dtype=np.int64), np.empty((many, many + 1))
     for a in range(count):
         free[order[a]] = True
     for i in range(k):
         if 0.0 < x[i] < caps[i] and not free[i]:
-            count = _join(gram, linear, x, i, shift, rows, order, count, free, work, caps, summed)
-    _gradient(gram, linear, x, gradient, caps, summed, goal)
+            count = _join(gram, linear, x, i, shift, rows, order, count, free, work, caps, groups)
+    _gradient(gram, linear, x, gradient, caps, groups, goals, levels, weights)
     steps, idle, inside, last = 0, 0, False, np.inf
     while True:
         count = _without_bounded(x, rows, order, count, free, caps)
-        level, weight, most = 0.0, 0.0, -1
-        for a in range(count):
-            i = order[a]
-            weight += summed[i] * x[i]
-            level += summed[i] * x[i] * gradient[i]
-        if weight > 0.0:
-            level /= weight
-        else:  # a coordinate of the sum that is at its cap makes room for others
-            for i in range(k):
-                if summed[i] * x[i] > 0.0 and (most < 0 or gradient[i] > gradient[most]):
-                    most = i
-            level = gradient[most] if most >= 0 else 0.0
-        inner, aimed, above, below, deepest, steepest, new = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, -1
+        _mean_levels(x, gradient, order, count, groups, levels, weights)
+        most[:] = -1
+        for b in range(many):
+            if weights[b] == 0.0:  # a coordinate of the group at its cap makes room for others
+                for i in range(k):
+                    if groups[i] == b and x[i] > 0.0:
+                        if most[b] < 0 or gradient[i] > gradient[most[b]]:
+                            most[b] = i
+                levels[b] = gradient[most[b]] if most[b] >= 0 else 0.0
+        below[:] = 0.0
+        deepest[:] = 0.0
+        inner, aimed, above, steepest, new = 0.0, 0.0, 0.0, 0.0, -1
         for i in range(k):
             inner += gradient[i] * x[i]
             aimed += linear[i] * x[i]
-            slope = gradient[i] - summed[i] * level
+            b = groups[i]
+            slope = gradient[i] - levels[b]
             if slope > 0.0:
                 above += slope * x[i]
             elif slope < 0.0:
-                room = caps[i] if summed[i] > 0.0 else caps[i] - x[i]
-                if summed[i] > 0.0:
-                    below -= slope * room
-                    deepest = max(deepest, -slope)
+                if b >= 0:
+                    below[b] -= slope * caps[i]
+                    deepest[b] = max(deepest[b], -slope)
                 else:
-                    above -= slope * room
+                    above -= slope * (caps[i] - x[i])
             into = -slope if x[i] == 0.0 else slope
-            if not free[i] and into > steepest and (goal > 0.0 or summed[i] == 0.0):
+            if not free[i] and into > steepest and (b < 0 or goals[b] > 0.0):
                 steepest, new = into, i
+        for b in range(many):
+            above += min(below[b], deepest[b] * goals[b])
         value = 0.5 * (inner - aimed)
         risen = inside and value > last - _ROUNDED * (abs(inner) + abs(aimed))
         idle = idle + 1 if risen else 0
-        if above + min(below, deepest * goal) <= tol or (new < 0 and inside) or idle == 2:
+        if above <= tol or (new < 0 and inside) or idle == 2:
             return True, count
         if inside:
             last = value
         if steps >= limit:
             return False, count
-        for i in (most, new):
+        most[many] = new
+        for i in most:
             if i >= 0 and not free[i]:
                 count = _join(
-                    gram, linear, x, i, shift, rows, order, count, free, work, caps, summed
+                    gram, linear, x, i, shift, rows, order, count, free, work, caps, groups
                 )
         inside = False
         while not inside and steps < limit:
-            level, weight = 0.0, 0.0  # idle; beside it differences of slopes would round
-            for a in range(count):
-                i = order[a]
-                weight += summed[i] * x[i]
-                level += summed[i] * x[i] * gradient[i]
-            level = level / weight if weight > 0.0 else 0.0
-            for a in range(count):
-                i = order[a]
-                work[a], other[a] = summed[i] * level - gradient[i], summed[i]
-            _solve(rows, count, work, other)
-            sums, ones = 0.0, 0.0
-            for a in range(count):
-                sums += summed[order[a]] * work[a]
-                ones += summed[order[a]] * other[a]
-            share = sums / ones if ones > 0.0 else 0.0
+            _mean_levels(x, gradient, order, count, groups, levels, weights)
+            for a in range(count):  # levels are idle; beside them differences of slopes would round
+                work[a] = levels[groups[order[a]]] - gradient[order[a]]
+            _solve(rows, count, work, order, groups, ones, system)
             length, first = 1.0, -1
             for a in range(count):
-                work[a] -= share * other[a]
                 i = order[a]
                 room = x[i] if work[a] < 0.0 else caps[i] - x[i]
                 if room < length * abs(work[a]):
@@ -208,28 +207,47 @@ def _improve(
                 x[i] = 0.0 if work[first] < 0.0 else caps[i]
                 count = _leave(first, rows, order, count, free)
             inside = first < 0
-            _gradient(gram, linear, x, gradient, caps, summed, goal)
+            _gradient(gram, linear, x, gradient, caps, groups, goals, levels, weights)
             steps += 1
+
+
+@njit_alloc_inner()
+def _mean_levels(
+    x: Any, gradient: Any, order: Any, count: int, groups: Any, levels: Any, weights: Any
+) -> None:
+    """The mean of the gradient over what each group's free coordinates have; and how much."""
+    levels[:] = 0.0
+    weights[:] = 0.0
+    for a in range(count):
+        i = order[a]
+        weights[groups[i]] += x[i]
+        levels[groups[i]] += x[i] * gradient[i]
+    for b in range(levels.size - 1):
+        levels[b] = levels[b] / weights[b] if weights[b] > 0.0 else 0.0
+    levels[-1] = 0.0
 
 
 @njit_alloc_inner(fastmath=_FAST)
 def _gradient(
-    gram: Any, linear: Any, x: Any, gradient: Any, caps: Any, summed: Any, goal: float
-) -> None:
-    """``Gx - l``, of x made to sum to the goal."""
+    gram: Any, linear: Any, x: Any, gradient: Any, caps: Any, groups: Any, goals: Any,
+    scales: Any, fixed: Any,
+) -> None:  # fmt: skip
+    """``Gx - l``, of x whose groups are made to sum to their goals."""
     k = x.size
-    total, fixed = 0.0, 0.0
+    scales[:] = 0.0
+    fixed[:] = 0.0
     for i in range(k):
         gradient[i] = -linear[i]
         if x[i] < caps[i]:
-            total += summed[i] * x[i]
+            scales[groups[i]] += x[i]
         else:
-            fixed += summed[i] * x[i]
-    scale = max(goal - fixed, 0.0) / total
+            fixed[groups[i]] += x[i]
+    for b in range(goals.size):
+        scales[b] = max(goals[b] - fixed[b], 0.0) / scales[b]
     for i in range(k):
         if x[i] > 0.0:
-            if summed[i] > 0.0 and x[i] < caps[i]:
-                x[i] = min(x[i] * scale, caps[i])
+            if groups[i] >= 0 and x[i] < caps[i]:
+                x[i] = min(x[i] * scales[groups[i]], caps[i])
             weight = x[i]
             for j in range(k):
                 gradient[j] += weight * gram[i, j]
@@ -238,13 +256,16 @@ def _gradient(
 @njit_alloc_inner(fastmath=_FAST)
 def _join(
     gram: Any, linear: Any, x: Any, new: int, shift: float, rows: Any, order: Any, count: int,
-    free: Any, work: Any, caps: Any, summed: Any,
+    free: Any, work: Any, caps: Any, groups: Any,
 ) -> int:  # fmt: skip
     """Make a coordinate free, after others that it depends on have left; how many there are now."""
-    own = gram[new, new] + shift * summed[new]
+    group = groups[new]
+    own = gram[new, new] + (shift if group >= 0 else 0.0)
     while True:
         for a in range(count):
-            total = gram[new, order[a]] + shift * summed[new] * summed[order[a]]
+            total = gram[new, order[a]]
+            if group >= 0 and groups[order[a]] == group:
+                total += shift
             for b in range(a):
                 total -= rows[a, b] * work[b]
             work[a] = total / rows[a, a]
@@ -287,20 +308,59 @@ def _join(
 
 
 @njit_alloc_inner(fastmath=_FAST)
-def _solve(rows: Any, count: int, one: Any, other: Any) -> None:
-    """``M^-1 one`` and ``M^-1 other``, in place."""
-    for a in range(count):
-        first, second = one[a], other[a]
-        for b in range(a):
-            first -= rows[a, b] * one[b]
-            second -= rows[a, b] * other[b]
-        one[a], other[a] = first / rows[a, a], second / rows[a, a]
+def _solve(
+    rows: Any, count: int, work: Any, order: Any, groups: Any, ones: Any, system: Any
+) -> None:
+    """The d with ``M d = work`` but for multiples of ones in each group, which sums to 0 there.
+
+    With ``L e = work`` and ``L e_b`` the ones of group b, ``L'd = e - sum_b share_b e_b``, where
+    the shares solve a system of products of the e_b.
+    """
+    _forward(rows, 0, count, work)
+    many = ones.shape[0]
+    for b in range(many):
+        first = count
+        for a in range(count - 1, -1, -1):
+            ones[b, a] = 1.0 if groups[order[a]] == b else 0.0
+            first = a if ones[b, a] == 1.0 else first
+        _forward(rows, first, count, ones[b])
+        for c in range(b + 1):
+            total = 0.0
+            for a in range(first, count):
+                total += ones[b, a] * ones[c, a]
+            for a in range(c):
+                total -= system[b, a] * system[c, a]
+            if c < b:
+                system[b, c] = total / system[c, c] if system[c, c] > 0.0 else 0.0
+            else:  # 0 of a group without free coordinates
+                system[b, b] = np.sqrt(max(total, 0.0))
+        share = 0.0
+        for a in range(first, count):
+            share += ones[b, a] * work[a]
+        for a in range(b):
+            share -= system[b, a] * system[a, many]
+        system[b, many] = share / system[b, b] if system[b, b] > 0.0 else 0.0
+    for b in range(many - 1, -1, -1):
+        share = system[b, many]
+        for a in range(b + 1, many):
+            share -= system[a, b] * system[a, many]
+        system[b, many] = share / system[b, b] if system[b, b] > 0.0 else 0.0
+        for a in range(count):
+            work[a] -= system[b, many] * ones[b, a]
     for a in range(count - 1, -1, -1):
-        first, second = one[a] / rows[a, a], other[a] / rows[a, a]
-        one[a], other[a] = first, second
+        work[a] /= rows[a, a]
         for b in range(a):
-            one[b] -= first * rows[a, b]
-            other[b] -= second * rows[a, b]
+            work[b] -= work[a] * rows[a, b]
+
+
+@njit_alloc_inner(fastmath=_FAST)
+def _forward(rows: Any, first: int, count: int, work: Any) -> None:
+    """``L^-1 work`` in place, of work that is 0 before ``first``."""
+    for a in range(first, count):
+        total = work[a]
+        for b in range(first, a):
+            total -= rows[a, b] * work[b]
+        work[a] = total / rows[a, a]
 
 
 @njit_alloc_inner()
