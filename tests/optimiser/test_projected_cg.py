@@ -48,13 +48,13 @@ def test_least_squares_as_by_the_path(shape: tuple[int, int], kind: str) -> None
     assert ours.value == pytest.approx(path.value, abs=2e-10)
 
 
-def test_slow_moves_give_way_to_corrections_and_the_path() -> None:
+def test_slow_moves_give_way_to_corrections_or_the_path() -> None:
     f = ill_conditioned(40, 120, seed=1)
     result = minimize(f, Box(np.zeros(120), 1.0), tol=0.0, rtol=1e-9)
     kinds = list(dict.fromkeys(result.trace["kind"]))
     assert result.success
     assert kinds[:2] == ["start", "projected"]
-    assert "interior" in kinds
+    assert set(kinds[2:]) & {"corrective", "interior"}
 
 
 def test_directions_without_curvature_end_at_the_bounds() -> None:

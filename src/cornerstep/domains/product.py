@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -58,7 +59,7 @@ class Product:
     def _all_have(self, name: str) -> bool:
         return all(has_oracle(domain, name) for _, domain in self.blocks)
 
-    @property
+    @cached_property
     def constraints(self) -> Constraints | None:
         """Each factor's, rows in blocks."""
         if not self._all_have("constraints"):

@@ -53,7 +53,7 @@ class Correction:
         """Forget all atoms."""
         self.images: Any = np.empty((0, 0))  # an array, or CSR where few entries are not 0
         self.gram: FloatArray = np.empty((0, 0))
-        self._factor = Factor()
+        self.factor = Factor()
 
     def extend(self, atoms: list[Vector]) -> None:
         """Learn about more atoms."""
@@ -78,7 +78,7 @@ class Correction:
 
         To a gap of ``tol`` over the hull of the atoms, as far as rounding and the clock let them.
         """
-        return solve_over_simplex(self.gram, weights, scores, tol, expired, self._factor)
+        return solve_small(self.gram, weights, scores, tol, expired, self.factor)
 
     def keep(self, kept: IntArray) -> None:
         """Forget all atoms but these, which are renumbered in this order."""
@@ -86,7 +86,7 @@ class Correction:
             return
         names = np.full(self.gram.shape[0], -1)
         names[kept] = np.arange(kept.size)
-        self._factor.rename(names)
+        self.factor.rename(names)
         self.images = self.images[kept]
         self.gram = self.gram[kept].take(kept, axis=1)
 
@@ -98,9 +98,10 @@ def _below(one: Any, other: Any) -> Any:
     return np.concatenate([p.toarray() if sp.issparse(p) else p for p in (one, other)])
 
 
-def solve_over_simplex(
+def solve_small(
     gram: FloatArray, weights: FloatArray, scores: FloatArray, tol: float,
-    expired: Callable[[], bool], factor: Factor,
+    expired: Callable[[], bool], factor: Factor, caps: FloatArray | None = None,
+    groups: IntArray | None = None,
 ) -> FloatArray:  # fmt: skip
     """Better weights for the quadratic with this matrix, and these slopes at the weights given.
 
@@ -110,8 +111,8 @@ def solve_over_simplex(
     weights, scores : array of shape (k,)
     tol : float
     expired : callable
-    factor : Factor
-        See :func:`cornerstep.optimiser.wolfe.improve`.
+    factor, caps, groups
+        See :func:`cornerstep.optimiser.wolfe.improve`; by default over the simplex.
 
     Returns
     -------
@@ -123,6 +124,6 @@ def solve_over_simplex(
     while left > 0:
         steps = min(left, max(1, _WORK // (4 * out.size**2)))
         left -= steps
-        if improve(gram, linear, out, tol, steps, factor) or expired():
+        if improve(gram, linear, out, tol, steps, factor, caps, groups) or expired():
             break
     return out

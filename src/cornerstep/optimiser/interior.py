@@ -13,28 +13,34 @@ The certificate is that of every method: the oracle at the point that is returne
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 
 from cornerstep.core.curvature import dense_array
 from cornerstep.core.types import FloatArray
-from cornerstep.core.vectors import Direction, Vector
+from cornerstep.core.vectors import Direction, Vector, dense
 from cornerstep.domains.base import Constraints, has_oracle
 from cornerstep.optimiser.active_set import ActiveSet
 from cornerstep.optimiser.agreement import check_step
 from cornerstep.optimiser.effort import Pace, correction_work, order_of, path_work
 from cornerstep.optimiser.loop import Move, claimed
 from cornerstep.optimiser.methods import FullyCorrective
-from cornerstep.optimiser.objectives import Objective, Position
+from cornerstep.optimiser.objectives import Objective, Position, is_correctable
 from cornerstep.optimiser.quadratic_program import InteriorPoint, Program
+from cornerstep.optimiser.small_form import form_of_bounds
 from cornerstep.optimiser.solver import Proposal, is_inside
 from cornerstep.optimiser.steps import StepRule
+
+if TYPE_CHECKING:
+    from cornerstep.optimiser.face_correction import FaceCorrection
 
 # Corrections first where vertices are dear.  Milliseconds with 0 / 3 / 10, doubly stochastic
 # matrices of 100 x 100: near a matrix 32 / 40 / 66, with an optimum at a vertex 277 / 5 / 5.
 _CORRECTIONS = 3
+_EXACT = 1e-8  # of the promise of coordinates: what a correction leaves
+_BEFORE = 0.5  # of the work of a path: what corrections over coordinates may take, at any pace
 _SHARE = 1e-4  # of the gap that a move begins with: what it leaves (1e-1 to 1e-6: within a third)
 _WITHIN = 0.1  # of the gap that ends the run: more is not asked of a path
 _SMALL = (
@@ -67,6 +73,7 @@ class Interior(FullyCorrective):
         self._corrections = Pace(path_work(objective, domain))
         self._work = correction_work(objective)
         self._dear = not getattr(domain, "cheap_faces", True)
+        self._faces = self._face_correction(objective, domain)
 
     def _prepare(self, objective: Objective, domain: Any) -> None:
         """Refuse what the method cannot do."""
@@ -78,11 +85,25 @@ class Interior(FullyCorrective):
                 f"order {_MOST_ORDER:,} at most; got {got}"
             )
 
+    def _face_correction(self, objective: Any, domain: Any) -> FaceCorrection | None:
+        """Corrections over coordinates, where the domain is one of bounds and sums."""
+        form = form_of_bounds(domain.constraints) if is_correctable(objective) else None
+        if form is None:
+            return None
+        from cornerstep.optimiser.face_correction import FaceCorrection  # with the compiler
+
+        return FaceCorrection(objective, form)
+
     def advance(
         self, position: Position, proposal: Proposal, rule: StepRule, iteration: int
     ) -> tuple[Position, Move]:
         if self._corrects:
             self._corrects = self._goes_on(position, proposal, iteration)
+        if self._corrects and self._faces is not None:
+            landed = self._on_coordinates(self._faces, position, claimed(proposal.gap))
+            if landed is not None:
+                return landed, Move(1.0, "corrective")
+            self._faces = None
         if not (self._is_over or self._corrects):
             landed = self._along_the_path(position, claimed(proposal.gap))
             if landed is not None:
@@ -94,8 +115,25 @@ class Interior(FullyCorrective):
         """Whether another correction is made before the path."""
         if self._dear:
             return iteration < _CORRECTIONS
-        self._corrections.spent += self._work + 2.0 * len(self.active_set) * self.domain.size
-        return self._corrections.pays(claimed(proposal.gap), self.aim(position.value))
+        held = 2.0 * len(self.active_set) * self.domain.size
+        self._corrections.spent += self._work + (held if self._faces is None else self._faces.work)
+        pays = self._corrections.pays(claimed(proposal.gap), self.aim(position.value))
+        early = self._corrections.spent < _BEFORE * self._corrections.other
+        return pays or (early and self._faces is not None)
+
+    def _on_coordinates(
+        self, faces: FaceCorrection, position: Position, gap: float
+    ) -> Position | None:
+        """The minimum over coordinates of the face and some others, if that is better."""
+        landed = None
+        for _ in range(2):  # a vertex may be worse
+            x = faces.minimise(position, dense(self._vertex), _EXACT, self._most, self.expired)
+            landed = None if x is None else self._landed(position, x, gap)
+            if landed is not None:
+                break
+        if landed is not None:
+            self.active_set = ActiveSet(landed.x)
+        return landed
 
     def _along_the_path(self, position: Position, gap: float) -> Position | None:
         """A better position with a much smaller gap, if there is one; None if the path ends."""

@@ -22,7 +22,7 @@ import numpy as np
 from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.core.vectors import Direction, Vector
 from cornerstep.optimiser.composites import Composite
-from cornerstep.optimiser.correction import solve_over_simplex
+from cornerstep.optimiser.correction import solve_small
 from cornerstep.optimiser.steps import Exact
 from cornerstep.optimiser.wolfe import Factor
 
@@ -73,7 +73,7 @@ class NewtonCorrection:
                 break
             bends = f.weights * f.curvatures(position.x)
             gram = (images * bends) @ images.T
-            goal = solve_over_simplex(gram, weights, scores, _MODEL * gap, expired, Factor())
+            goal = solve_small(gram, weights, scores, _MODEL * gap, expired, Factor())
             change = (goal - weights) @ images
             ray = position.along(Direction(change, 0.0, None, change))
             step = Exact().size(ray, 1.0, 0.0)

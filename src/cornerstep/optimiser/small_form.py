@@ -16,7 +16,7 @@ import scipy.sparse as sp
 
 from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.core.vectors import SparseVector, Vector, dense
-from cornerstep.domains.base import Constraints, has_oracle
+from cornerstep.domains.base import SNAP, Constraints, has_oracle
 
 _MOST = 5000  # coordinates of y, whose Gram matrix is formed
 _MOST_GROUPS = 32  # a step solves a system of their order, and one with L for each
@@ -25,10 +25,12 @@ _MOST_GROUPS = 32  # a step solves a system of their order, and one with L for e
 class SmallForm(NamedTuple):
     """The domain ``{base + y basis}``; the rows of the basis are images of unit vectors of y.
 
-    ``groups`` has the group of each coordinate, -1 for none.
+    ``groups`` has the group of each coordinate, -1 for none; ``units`` the diagonal of the basis of a
+    domain with bounds.
     """
 
     base: FloatArray
+    units: FloatArray
     basis: Any
     caps: FloatArray
     groups: IntArray
@@ -38,8 +40,8 @@ class SmallForm(NamedTuple):
         """Y of a point of a domain with bounds, of which the basis is diagonal; slacks last."""
         n = self.base.size
         y = np.zeros(self.caps.size)
-        y[:n] = (dense(x) - self.base) / self.basis.diagonal()
-        y = np.clip(y, 0.0, self.caps)
+        y[:n] = (dense(x) - self.base) / self.units
+        y = np.where(y >= self.caps * (1 - SNAP), self.caps, np.maximum(y, 0.0))
         for k in range(n, y.size):
             b = self.groups[k]
             left = self.goals[b] - float(y[:n][self.groups[:n] == b].sum())
@@ -69,14 +71,15 @@ def form_of_bounds(bounds: Constraints) -> SmallForm | None:
     base = np.where(down, bounds.upper, bounds.lower)
     if not (np.isfinite(base).all() and np.isfinite(bounds.row_upper).all()):
         return None
-    units = np.where(signs == 0, 1.0, np.abs(signs))
-    caps = (bounds.upper - bounds.lower) * units
+    sizes = np.where(signs == 0, 1.0, np.abs(signs))
+    units = np.where(down, -1.0, 1.0) / sizes
+    caps = (bounds.upper - bounds.lower) * sizes
     slack = bounds.row_upper - bounds.row_lower
     loose = np.flatnonzero(slack > 0)
-    basis = sp.diags_array(np.where(down, -1.0, 1.0) / units).tocsr()
+    basis = sp.diags_array(units).tocsr()
     basis.resize((n + loose.size, n))
     return SmallForm(
-        base, basis, np.append(caps, slack[loose]), np.append(groups, loose),
+        base, units, basis, np.append(caps, slack[loose]), np.append(groups, loose),
         bounds.row_upper - rows @ base,
     )  # fmt: skip
 
@@ -92,5 +95,5 @@ def _of_vertices(atoms: list[Vector]) -> SmallForm:
         basis = sp.csr_array((entries, columns, ends), shape=(len(atoms), atoms[0].size))
     k, n = basis.shape
     return SmallForm(
-        np.zeros(n), basis, np.full(k, np.inf), np.zeros(k, dtype=np.int64), np.ones(1)
+        np.zeros(n), np.empty(0), basis, np.full(k, np.inf), np.zeros(k, dtype=np.int64), np.ones(1)
     )

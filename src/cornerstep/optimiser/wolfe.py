@@ -39,9 +39,10 @@ from cornerstep.core.compiling import njit_alloc, njit_alloc_inner
 from cornerstep.core.types import FloatArray, IntArray
 
 _FAST = {"reassoc", "contract"}  # sums may be reordered (vectorised)
-_LINEAR = 1e-20  # of l: the least s, beside which the curvature of a tiny G counts as none
+_LINEAR = 1e-20  # of l, over the size of x: the least s, beside which the curvature of a tiny G counts as none
 _ROUNDED = 1e-15  # of its terms: less than this a value does not fall
 _ONE = np.ones(1)
+_STALE = 32  # steps after which a gradient that is kept up to date is computed anew
 _DEPENDENT = 1e-11  # of its diagonal entry: what is left of a row that depends on others
 
 
@@ -101,15 +102,16 @@ def improve(
         Whether it is, or rounding leaves nothing to gain.
     """
     factor.make_room(x.size)
-    if factor.count == 0:
-        least = _LINEAR * float(np.abs(linear).max())
-        factor.shift = max(float(gram.diagonal().mean()), least) or 1.0
-    before, goals = x.copy(), _ONE
+    before, goals, size = x.copy(), _ONE, 1.0
     if caps is None or groups is None:
         caps, groups = np.full(x.size, np.inf), np.zeros(x.size, dtype=np.int64)
     else:
         grouped = groups >= 0
         goals = np.bincount(groups[grouped], x[grouped]).astype(np.float64)
+        size = max(float(goals.max(initial=0.0)), float(caps[caps < np.inf].max(initial=0.0)))
+    if factor.count == 0:
+        least = _LINEAR * float(np.abs(linear).max()) / (size or 1.0)
+        factor.shift = max(float(gram.diagonal().mean()), least) or 1.0
     solved, factor.count = _improve(
         gram, linear, x, tol, limit, factor.rows, factor.order, factor.count, factor.shift,
         caps, groups, goals,
@@ -138,8 +140,8 @@ def _improve(
     for i in range(k):
         if 0.0 < x[i] < caps[i] and not free[i]:
             count = _join(gram, linear, x, i, shift, rows, order, count, free, work, caps, groups)
-    _gradient(gram, linear, x, gradient, caps, groups, goals, levels, weights)
-    steps, idle, inside, last = 0, 0, False, np.inf
+    support = _gradient(gram, linear, x, gradient, caps, groups, goals, levels, weights)
+    steps, idle, inside, last, stale = 0, 0, False, np.inf, 0
     while True:
         count = _without_bounded(x, rows, order, count, free, caps)
         _mean_levels(x, gradient, order, count, groups, levels, weights)
@@ -172,6 +174,10 @@ def _improve(
                 steepest, new = into, i
         for b in range(many):
             above += min(below[b], deepest[b] * goals[b])
+        if stale > 0 and (above <= tol or new < 0 or steps >= limit):
+            support = _gradient(gram, linear, x, gradient, caps, groups, goals, levels, weights)
+            stale = 0
+            continue
         value = 0.5 * (inner - aimed)
         risen = inside and value > last - _ROUNDED * (abs(inner) + abs(aimed))
         idle = idle + 1 if risen else 0
@@ -201,13 +207,20 @@ def _improve(
                     length, first = room / abs(work[a]), a
             for a in range(count):
                 i = order[a]
+                before = x[i]
                 x[i] = min(max(x[i] + length * work[a], 0.0), caps[i])
+                if a == first:
+                    x[i] = 0.0 if work[a] < 0.0 else caps[i]
+                work[a] = x[i] - before
+            stale += 1
+            if stale < _STALE and 2 * count < support:
+                _update(gram, work, order, count, gradient)
+            else:
+                support = _gradient(gram, linear, x, gradient, caps, groups, goals, levels, weights)
+                stale = 0
             if first >= 0:
-                i = order[first]
-                x[i] = 0.0 if work[first] < 0.0 else caps[i]
                 count = _leave(first, rows, order, count, free)
             inside = first < 0
-            _gradient(gram, linear, x, gradient, caps, groups, goals, levels, weights)
             steps += 1
 
 
@@ -231,9 +244,9 @@ def _mean_levels(
 def _gradient(
     gram: Any, linear: Any, x: Any, gradient: Any, caps: Any, groups: Any, goals: Any,
     scales: Any, fixed: Any,
-) -> None:  # fmt: skip
-    """``Gx - l``, of x whose groups are made to sum to their goals."""
-    k = x.size
+) -> int:  # fmt: skip
+    """``Gx - l``, of x whose groups are made to sum to their goals; how many are not 0."""
+    k, support = x.size, 0
     scales[:] = 0.0
     fixed[:] = 0.0
     for i in range(k):
@@ -249,8 +262,18 @@ def _gradient(
             if groups[i] >= 0 and x[i] < caps[i]:
                 x[i] = min(x[i] * scales[groups[i]], caps[i])
             weight = x[i]
+            support += 1
             for j in range(k):
                 gradient[j] += weight * gram[i, j]
+    return support
+
+
+@njit_alloc_inner(fastmath=_FAST)
+def _update(gram: Any, moved: Any, order: Any, count: int, gradient: Any) -> None:
+    """The same after free coordinates have moved."""
+    for a in range(count):
+        for j in range(gradient.size):
+            gradient[j] += moved[a] * gram[order[a], j]
 
 
 @njit_alloc_inner(fastmath=_FAST)
