@@ -1,6 +1,7 @@
 """Threads of BLAS: one for small products, those of ``n_jobs`` for large ones, none left behind."""
 
 import threading
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -77,7 +78,7 @@ def test_runs_take_one_thread_between_large_products_and_those_of_functions_what
 class Watching(np.ndarray):
     """Notes the threads of BLAS when it is multiplied."""
 
-    seen: set = set()
+    seen: ClassVar[set[int]] = set()
 
     def __matmul__(self, other):
         self.seen.update(blas_threads())

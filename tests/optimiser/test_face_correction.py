@@ -100,5 +100,6 @@ def test_forms_are_of_rows_without_a_coordinate_in_common() -> None:
     shared = Polytope(A_eq=rows, b_eq=[1.0, 1.0], lower=np.zeros(3), upper=np.ones(3))
     assert form_of_bounds(shared.constraints) is None
     many = Product([Simplex(2)] * 40)  # too many sums
+    assert many.constraints is not None
     assert form_of_bounds(many.constraints) is None
     assert minimize(Quadratic(np.eye(80), np.arange(80.0)), many).success

@@ -15,11 +15,12 @@ References
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from cornerstep.core.types import FloatArray, IntArray
-from cornerstep.core.vectors import single_entries
+from cornerstep.core.vectors import Vector, single_entries
 from cornerstep.optimiser.correction import Correction, solve_small
 from cornerstep.optimiser.objectives import Correctable, Position
 from cornerstep.optimiser.small_form import SmallForm
@@ -57,7 +58,7 @@ class FaceCorrection:
         self, position: Position, vertex: FloatArray, share: float, most: int,
         expired: Callable[[], bool],
     ) -> FloatArray | None:  # fmt: skip
-        """A better point, with ``share`` of the gap in these coordinates; None of too many.
+        """A better point, with ``share`` of the gap in these coordinates; None of over ``most``.
 
         At a vertex from where more of them lead down, once, the oracle's vertex instead.
         """
@@ -71,7 +72,7 @@ class FaceCorrection:
         promise = np.where(y > 0, excess, -excess) * self._ways
         promise[free] = 0.0
         count = int(np.count_nonzero(free))
-        if count + self._room > most:
+        if count + 2 * self._room > most:
             return None
         sides = [np.flatnonzero(side & (promise > 0)) for side in (y > 0, y == 0)]
         if max(side.size for side in sides) > self._room:
@@ -82,7 +83,7 @@ class FaceCorrection:
             sides = [side[(-promise[side]).argsort()[:room]] for side in sides]
             self._room *= 2
         wanted = np.union1d(np.flatnonzero(free | self._even), np.concatenate(sides))
-        held = self._hold(wanted, promise)
+        held = self._hold(wanted, promise, most)
         out = solve_small(
             self._products.gram, y[held], slopes[held], share * float(promise.sum()), expired,
             self._products.factor, form.caps[held], form.groups[held],
@@ -90,7 +91,7 @@ class FaceCorrection:
         real = held < n
         return self._moved(position.x, held[real], out[real])
 
-    def _levels(self, y: FloatArray, slopes: FloatArray, free: FloatArray) -> FloatArray:
+    def _levels(self, y: FloatArray, slopes: FloatArray, free: Any) -> FloatArray:
         """The slope of free coordinates by group; without any, up to which it is best filled."""
         form = self._form
         levels, self._even = np.zeros(form.goals.size + 1), np.zeros(y.size, dtype=bool)
@@ -107,11 +108,11 @@ class FaceCorrection:
                 levels[b], self._even[last] = slopes[last], True
         return levels
 
-    def _hold(self, wanted: IntArray, promise: FloatArray) -> IntArray:
+    def _hold(self, wanted: IntArray, promise: FloatArray, most: int) -> IntArray:
         """Know the products of these coordinates, and of some seen before; their order."""
         needed = np.isin(self._held, wanted)
         others = np.flatnonzero(~needed)
-        room = max(_KEPT * wanted.size, _FEW) - wanted.size
+        room = max(min(max(_KEPT * wanted.size, _FEW), most) - wanted.size, 0)
         others = others[(-promise[self._held[others]]).argsort()[:room]]
         kept = np.sort(np.concatenate([np.flatnonzero(needed), others]))
         self._products.keep(kept)
@@ -119,7 +120,8 @@ class FaceCorrection:
         new = np.setdiff1d(wanted, held)
         n = self._units.size
         units = np.append(self._units, np.zeros(self._form.caps.size - n))[new]
-        self._products.extend(single_entries(np.minimum(new, n - 1), units, n))
+        atoms: list[Vector] = [*single_entries(np.minimum(new, n - 1), units, n)]
+        self._products.extend(atoms)
         self._held = np.concatenate([held, new])
         images, k = self._products.images, self._held.size
         self.work = float(new.size * k * (images.shape[1] + _STEP * k))

@@ -25,8 +25,8 @@ _MOST_GROUPS = 32  # a step solves a system of their order, and one with L for e
 class SmallForm(NamedTuple):
     """The domain ``{base + y basis}``; the rows of the basis are images of unit vectors of y.
 
-    ``groups`` has the group of each coordinate, -1 for none; ``units`` the diagonal of the basis of a
-    domain with bounds.
+    ``groups`` has the group of each coordinate, -1 for none; ``units`` the diagonal of the basis of
+    a domain with bounds.
     """
 
     base: FloatArray

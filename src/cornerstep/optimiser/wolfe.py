@@ -39,7 +39,8 @@ from cornerstep.core.compiling import njit_alloc, njit_alloc_inner
 from cornerstep.core.types import FloatArray, IntArray
 
 _FAST = {"reassoc", "contract"}  # sums may be reordered (vectorised)
-_LINEAR = 1e-20  # of l, over the size of x: the least s, beside which the curvature of a tiny G counts as none
+# Of l, over the size of x: the least s, beside which the curvature of a tiny G counts as none.
+_LINEAR = 1e-20
 _ROUNDED = 1e-15  # of its terms: less than this a value does not fall
 _ONE = np.ones(1)
 _STALE = 32  # steps after which a gradient that is kept up to date is computed anew
@@ -149,9 +150,9 @@ def _improve(
         for b in range(many):
             if weights[b] == 0.0:  # a coordinate of the group at its cap makes room for others
                 for i in range(k):
-                    if groups[i] == b and x[i] > 0.0:
-                        if most[b] < 0 or gradient[i] > gradient[most[b]]:
-                            most[b] = i
+                    steeper = most[b] < 0 or gradient[i] > gradient[most[b]]
+                    if groups[i] == b and x[i] > 0.0 and steeper:
+                        most[b] = i
                 levels[b] = gradient[most[b]] if most[b] >= 0 else 0.0
         below[:] = 0.0
         deepest[:] = 0.0
@@ -188,10 +189,10 @@ def _improve(
         if steps >= limit:
             return False, count
         most[many] = new
-        for i in most:
-            if i >= 0 and not free[i]:
+        for comer in most:
+            if comer >= 0 and not free[comer]:
                 count = _join(
-                    gram, linear, x, i, shift, rows, order, count, free, work, caps, groups
+                    gram, linear, x, comer, shift, rows, order, count, free, work, caps, groups
                 )
         inside = False
         while not inside and steps < limit:
