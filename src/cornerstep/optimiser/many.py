@@ -180,7 +180,8 @@ class _ManyProblems:
         self.status = [Status.TIME_LIMIT] * len(B)
         self._form = None if objective.product_size is None else small_form(domain)
         if self._form is not None:
-            self._images = dense_array(objective.matrix.times(self._form.basis.T)).T
+            self._basis = self._form.basis()
+            self._images = dense_array(objective.matrix.times(self._basis.T)).T
             self._gram = np.ascontiguousarray(self._images @ self._images.T)
             self._origin = objective.matrix.times(self._form.base)
 
@@ -221,7 +222,7 @@ class _ManyProblems:
                     self._gram, linear[k], y, tol, _STEPS, factor, form.caps, form.groups
                 )
         mine = np.arange(len(self.B))[part][known]
-        self.x[mine] = form.base + found[known] @ form.basis
+        self.x[mine] = form.base + found[known] @ self._basis
         for i in mine if has_oracle(self.domain, "snap") else ():
             self.domain.snap(self.x[i])
 
@@ -231,7 +232,7 @@ class _ManyProblems:
             y = np.zeros(costs.size)
             y[costs.argmin()] = form.goals[0]
             return y
-        return form.coordinates(vertex_of(self.domain, form.basis.T @ costs))
+        return form.coordinates(vertex_of(self.domain, self._basis.T @ costs))
 
     def _certify(self, part: slice) -> None:
         """Values and gaps from the data, with their rounding."""

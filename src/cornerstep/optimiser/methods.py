@@ -52,6 +52,7 @@ _MOST_ATOMS, _MOST_NUMBERS = 4000, 1 << 26  # of an exact correction, and of the
 _SEEN = 2000  # vertices that a lazy rule remembers
 _BLIND = 1e-14  # of the value and its slope: changes that may be rounding
 _DRAWN = 1000  # atoms that a sample has by default, at most
+_TOGETHER = 64  # atoms of a sample that are scored between two looks at the clock
 
 
 class FrankWolfe(Method):
@@ -417,17 +418,20 @@ class RandomizedAway(Away):
     def _sampled(self, position: Position) -> Proposal:
         known = self.active_set.scores(position.gradient)
         best, self._vertex = float(known.min()), self.active_set[int(known.argmin())]
-        sample = self._sample()
-        if sample.size:
-            scores = self.domain.atom_scores(sample, position.gradient)
-            if scores.min() < best:
-                best = float(scores.min())
-                self._vertex = self.domain.atom(sample[scores.argmin()])
+        count = min(self._sample_size + len(self.active_set), self.domain.n_atoms)
+        drawn, left = draw_distinct(self._rng, count, self.domain.n_atoms), self._sample_size
+        for start in range(0, count, _TOGETHER):
+            if left <= 0 or self.expired():  # an atom may take milliseconds
+                break
+            sample = self._outside(drawn[start : start + _TOGETHER])[:left]
+            left -= sample.size
+            if sample.size:
+                scores = self.domain.atom_scores(sample, position.gradient)
+                if scores.min() < best:
+                    best = float(scores.min())
+                    self._vertex = self.domain.atom(sample[scores.argmin()])
         return self._better(position, known, position.inner - best, certified=False)
 
-    def _sample(self) -> Any:
-        """Numbers of atoms outside S: of enough distinct ones, the first that are."""
-        count = min(self._sample_size + len(self.active_set), self.domain.n_atoms)
-        drawn = draw_distinct(self._rng, count, self.domain.n_atoms)
-        outside = [self.domain.atom(i) not in self.active_set for i in drawn]
-        return drawn[outside][: self._sample_size]
+    def _outside(self, numbers: Any) -> Any:
+        """Those of these atoms that are not in S."""
+        return numbers[[self.domain.atom(i) not in self.active_set for i in numbers]]

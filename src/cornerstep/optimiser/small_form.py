@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from cornerstep.core.curvature import dense_array
 from cornerstep.core.types import FloatArray, IntArray
 from cornerstep.core.vectors import SparseVector, Vector, dense
 from cornerstep.domains.base import SNAP, Constraints, has_oracle
@@ -25,16 +26,24 @@ _MOST_GROUPS = 32  # a step solves a system of their order, and one with L for e
 class SmallForm(NamedTuple):
     """The domain ``{base + y basis}``; the rows of the basis are images of unit vectors of y.
 
-    ``groups`` has the group of each coordinate, -1 for none; ``units`` the diagonal of the basis of
-    a domain with bounds.
+    ``groups`` has the group of each coordinate, -1 for none.  Of a domain with bounds the basis is
+    the diagonal matrix of ``units``, and rows of zeros for slacks; else that of its ``vertices``.
     """
 
     base: FloatArray
     units: FloatArray
-    basis: Any
+    vertices: Any
     caps: FloatArray
     groups: IntArray
     goals: FloatArray
+
+    def basis(self) -> Any:
+        """The matrix."""
+        if self.vertices is not None:
+            return self.vertices
+        out = sp.diags_array(self.units).tocsr()
+        out.resize((self.caps.size, self.base.size))
+        return out
 
     def coordinates(self, x: Vector) -> FloatArray:
         """Y of a point of a domain with bounds, of which the basis is diagonal; slacks last."""
@@ -60,13 +69,15 @@ def small_form(domain: Any) -> SmallForm | None:
 
 def form_of_bounds(bounds: Constraints) -> SmallForm | None:
     """The form of bounds and of rows without a coordinate in common; of others None."""
-    rows, n = sp.csc_array(bounds.rows, copy=True), bounds.lower.size
-    rows.eliminate_zeros()
-    used = np.diff(rows.indptr)
-    if rows.shape[0] > _MOST_GROUPS or used.max(initial=0) > 1:
+    n, count = bounds.lower.size, bounds.rows.shape[0]
+    if count > _MOST_GROUPS:
         return None
-    signs, groups = np.zeros(n), np.full(n, -1)
-    signs[used == 1], groups[used == 1] = rows.data, rows.indices
+    rows = dense_array(bounds.rows)
+    used = rows != 0
+    if (used.sum(axis=0) > 1).any():
+        return None
+    signs = rows.sum(axis=0)
+    groups = np.where(signs == 0, -1, used.argmax(axis=0) if count else 0)
     down = (signs < 0) | ((signs == 0) & ~np.isfinite(bounds.lower))  # from the upper bound
     base = np.where(down, bounds.upper, bounds.lower)
     if not (np.isfinite(base).all() and np.isfinite(bounds.row_upper).all()):
@@ -76,10 +87,8 @@ def form_of_bounds(bounds: Constraints) -> SmallForm | None:
     caps = (bounds.upper - bounds.lower) * sizes
     slack = bounds.row_upper - bounds.row_lower
     loose = np.flatnonzero(slack > 0)
-    basis = sp.diags_array(units).tocsr()
-    basis.resize((n + loose.size, n))
     return SmallForm(
-        base, units, basis, np.append(caps, slack[loose]), np.append(groups, loose),
+        base, units, None, np.append(caps, slack[loose]), np.append(groups, loose),
         bounds.row_upper - rows @ base,
     )  # fmt: skip
 
