@@ -11,7 +11,8 @@ that keep them.  ``M = L L'`` of the free coordinates is kept, a row added or ta
 and go.
 
 1. The coordinate whose gradient, less that of free coordinates of its group, points most into its
-   bounds becomes free, unless a bound of the gap is small enough.
+   bounds becomes free, unless a bound of the gap is small enough; where many are free, some others
+   that point about as much with it.
 2. The minimum over the free coordinates, with these sums, is found from L.  If it lies between the
    bounds, x goes there, and 1. follows.
 3. Else x goes as far towards it as it can; the coordinate that is at a bound there is free no
@@ -43,6 +44,7 @@ _FAST = {"reassoc", "contract"}  # sums may be reordered (vectorised)
 _LINEAR = 1e-20
 _ROUNDED = 1e-15  # of its terms: less than this a value does not fall
 _ONE = np.ones(1)
+_SHARE, _NEARLY = 8, 0.5  # of free ones, that may join at a time; of the steepest slope, theirs
 _STALE = 32  # steps after which a gradient that is kept up to date is computed anew
 _DEPENDENT = 1e-11  # of its diagonal entry: what is left of a row that depends on others
 
@@ -194,6 +196,18 @@ def _improve(
                 count = _join(
                     gram, linear, x, comer, shift, rows, order, count, free, work, caps, groups
                 )
+        more = count // _SHARE if new >= 0 else 0
+        for i in range(k if more > 0 else 0):
+            b = groups[i]
+            slope = gradient[i] - levels[b]
+            into = -slope if x[i] == 0.0 else slope
+            if into > _NEARLY * steepest and not free[i] and (b < 0 or goals[b] > 0.0):
+                count = _join(
+                    gram, linear, x, i, shift, rows, order, count, free, work, caps, groups
+                )
+                more -= 1
+                if more == 0:
+                    break
         inside = False
         while not inside and steps < limit:
             _mean_levels(x, gradient, order, count, groups, levels, weights)
