@@ -424,6 +424,14 @@ def test_hull_faces_at_any_scale_and_with_tiny_weights(scale, flat):
             assert step == np.inf or hull.contains(x + step * d, 1e-7)
 
 
+def test_points_far_from_a_hull_are_outside():
+    """A program of such sizes has no answer at all."""
+    rng = np.random.default_rng(0)
+    hull = ConvexHull(rng.standard_normal((300, 200)))
+    for size in (1e1, 1e3, 1e100, 1e300):
+        assert not hull.contains(size * rng.standard_normal(200))
+
+
 def test_hull_step_along_a_short_direction():
     hull = ConvexHull(np.eye(4))
     for tiny in (1e-3, 2.0**-20, 2.0**-30):

@@ -130,6 +130,12 @@ class ConvexHull:
             vars(self).pop(name, None)
 
     @cached_property
+    def _ends(self) -> tuple[FloatArray, FloatArray]:
+        """The least and the largest of each row of the points, over their unit."""
+        rows = sp.csr_array(self._homogeneous)
+        return rows.min(axis=1).toarray().ravel(), rows.max(axis=1).toarray().ravel()
+
+    @cached_property
     def _face_program(self) -> LinearProgram:
         count = self.n_atoms
         matrix = sp.block_array(
@@ -197,6 +203,9 @@ class ConvexHull:
         """Whether x is a convex combination up to tol, relative to the largest coordinate."""
         slack = np.append(np.full(self.size, tol), 0.0)
         rows = np.append(x / self._unit, 1.0)
+        least, largest = self._ends
+        if (rows < least - slack).any() or (rows > largest + slack).any():
+            return False  # as well far away, where a program of such sizes has no answer
         program = LinearProgram(
             self._homogeneous,
             rows - slack,
