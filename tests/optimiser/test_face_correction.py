@@ -59,7 +59,7 @@ def test_corrections_go_down_inside_the_domain(kind: int, scale: float) -> None:
             gap = float(position.gradient @ (x - vertex))
             if gap <= 1e-9 * position.value:
                 break
-            new = faces.minimise(position, vertex, 1e-8, 1000, lambda: False)
+            new = faces.minimise(position, vertex, 1e-8 * gap, 1000, np.inf, lambda: False)
             assert new is not None
             assert domain.contains(new)
             if not np.array_equal(new, vertex):

@@ -55,12 +55,13 @@ class FaceCorrection:
         self._room, self._leapt = _NEW, False
 
     def minimise(
-        self, position: Position, vertex: FloatArray, share: float, most: int,
+        self, position: Position, vertex: FloatArray, tol: float, most: int, budget: float,
         expired: Callable[[], bool],
     ) -> FloatArray | None:  # fmt: skip
-        """A better point, with ``share`` of the gap in these coordinates; None of over ``most``.
+        """A better point, with a gap of ``tol`` over these coordinates.
 
-        At a vertex from where more of them lead down, once, the oracle's vertex instead.
+        At a vertex from where more of them lead down, once, the oracle's vertex instead.  None of
+        more than ``most`` coordinates, or of more work than the budget, in multiply-adds.
         """
         form, n = self._form, position.x.size
         y = form.coordinates(position.x)
@@ -83,9 +84,14 @@ class FaceCorrection:
             sides = [side[(-promise[side]).argsort()[:room]] for side in sides]
             self._room *= 2
         wanted = np.union1d(np.flatnonzero(free | self._even), np.concatenate(sides))
+        new = np.count_nonzero(~np.isin(wanted, self._held))
+        columns = self._products.objective.image_size + _STEP * wanted.size
+        self.work = float(new * wanted.size * columns)
+        if self.work > budget:
+            return None
         held = self._hold(wanted, promise, most)
         out = solve_small(
-            self._products.gram, y[held], slopes[held], share * float(promise.sum()), expired,
+            self._products.gram, y[held], slopes[held], tol, expired,
             self._products.factor, form.caps[held], form.groups[held],
         )  # fmt: skip
         real = held < n
@@ -123,8 +129,6 @@ class FaceCorrection:
         atoms: list[Vector] = [*single_entries(np.minimum(new, n - 1), units, n)]
         self._products.extend(atoms)
         self._held = np.concatenate([held, new])
-        images, k = self._products.images, self._held.size
-        self.work = float(new.size * k * (images.shape[1] + _STEP * k))
         return self._held
 
     def _moved(self, x: FloatArray, coordinates: IntArray, y: FloatArray) -> FloatArray:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 # Corrections first where vertices are dear.  Milliseconds with 0 / 3 / 10, doubly stochastic
 # matrices of 100 x 100: near a matrix 32 / 40 / 66, with an optimum at a vertex 277 / 5 / 5.
 _CORRECTIONS = 3
-_EXACT = 1e-8  # of the promise of coordinates: what a correction leaves
+_EXACT = 1e-8  # of the gap: what a correction over coordinates leaves there
 _BEFORE = 0.5  # of the work of a path: what corrections over coordinates may take, at any pace
 _SHARE = 1e-4  # of the gap that a move begins with: what it leaves (1e-1 to 1e-6: within a third)
 _WITHIN = 0.1  # of the gap that ends the run: more is not asked of a path
@@ -127,7 +127,10 @@ class Interior(FullyCorrective):
         """The minimum over coordinates of the face and some others, if that is better."""
         landed = None
         for _ in range(2):  # a vertex may be worse
-            x = faces.minimise(position, dense(self._vertex), _EXACT, self._most, self.expired)
+            x = faces.minimise(
+                position, dense(self._vertex), _EXACT * gap, self._most, self._corrections.other,
+                self.expired,
+            )  # fmt: skip
             landed = None if x is None else self._landed(position, x, gap)
             if landed is not None:
                 break
