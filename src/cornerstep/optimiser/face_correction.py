@@ -28,7 +28,7 @@ from cornerstep.optimiser.small_form import SmallForm
 _NEW = 32  # coordinates on either side that the first correction frees; twice as many if short
 
 _KEPT, _FEW = 4, 512  # coordinates that stay known: so many times those needed, or so many
-_STEP = 6.0  # multiply-adds of a factorisation that one of the small program takes the time of
+_STEP = 8.0  # multiply-adds of a factorisation that one of the small program takes the time of
 
 
 class FaceCorrection:
@@ -85,8 +85,8 @@ class FaceCorrection:
             self._room *= 2
         wanted = np.union1d(np.flatnonzero(free | self._even), np.concatenate(sides))
         new = np.count_nonzero(~np.isin(wanted, self._held))
-        columns = self._products.objective.image_size + _STEP * wanted.size
-        self.work = float(new * wanted.size * columns)
+        image, before = self._products.objective.image_size, self._products.factor.work
+        self.work = float(new * wanted.size * (image + _STEP * wanted.size))
         if self.work > budget:
             return None
         held = self._hold(wanted, promise, most)
@@ -94,6 +94,7 @@ class FaceCorrection:
             self._products.gram, y[held], slopes[held], tol, expired,
             self._products.factor, form.caps[held], form.groups[held],
         )  # fmt: skip
+        self.work = float(new * held.size * image) + _STEP * (self._products.factor.work - before)
         real = held < n
         return self._moved(position.x, held[real], out[real])
 

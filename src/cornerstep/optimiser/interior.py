@@ -1,8 +1,10 @@
 """Quadratics on domains of few rows: the central path, with the gap of Frank and Wolfe as proof.
 
-1. Exact corrections over the vertices seen so far, a few where vertices are dear, else as long as
-   they promise to arrive before a path would (:mod:`cornerstep.optimiser.effort`): where few
-   vertices make the optimum, that is all.
+1. Exact corrections: over coordinates where the rows have none in common
+   (:mod:`cornerstep.optimiser.face_correction`), else over the vertices seen so far, a few where
+   these are dear.  They go on as long as they promise to arrive before a path would
+   (:mod:`cornerstep.optimiser.effort`): where few coordinates or vertices make the optimum, that
+   is all.
 2. The path of :mod:`cornerstep.optimiser.quadratic_program`, until the gap has fallen by 10^4.  The
    run lands there or, where the face of the optimum can be guessed, on the best point of the face.
 3. Again 2., from where the path was left; exact corrections where the path ends early.
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
 # matrices of 100 x 100: near a matrix 32 / 40 / 66, with an optimum at a vertex 277 / 5 / 5.
 _CORRECTIONS = 3
 _EXACT = 1e-8  # of the gap: what a correction over coordinates leaves there
-_BEFORE = 0.5  # of the work of a path: what corrections over coordinates may take, at any pace
+_BEFORE = 0.3  # of the work of a path: what corrections over coordinates may take, at any pace
 _SHARE = 1e-4  # of the gap that a move begins with: what it leaves (1e-1 to 1e-6: within a third)
 _WITHIN = 0.1  # of the gap that ends the run: more is not asked of a path
 _SMALL = (
@@ -68,7 +70,7 @@ class Interior(FullyCorrective):
     ) -> None:
         super().begin(objective, domain, start, rng)
         self._path: _Path | None = None
-        self._is_over, self._corrects = False, True
+        self._is_over, self._corrects, self._pays, self._budget = False, True, True, math.inf
         self._prepare(objective, domain)
         self._corrections = Pace(path_work(objective, domain))
         self._work = correction_work(objective)
@@ -103,7 +105,7 @@ class Interior(FullyCorrective):
             landed = self._on_coordinates(self._faces, position, claimed(proposal.gap))
             if landed is not None:
                 return landed, Move(1.0, "corrective")
-            self._faces = None
+            self._faces, self._corrects = None, self._pays
         if not (self._is_over or self._corrects):
             landed = self._along_the_path(position, claimed(proposal.gap))
             if landed is not None:
@@ -117,9 +119,10 @@ class Interior(FullyCorrective):
             return iteration < _CORRECTIONS
         held = 2.0 * len(self.active_set) * self.domain.size
         self._corrections.spent += self._work + (held if self._faces is None else self._faces.work)
-        pays = self._corrections.pays(claimed(proposal.gap), self.aim(position.value))
-        early = self._corrections.spent < _BEFORE * self._corrections.other
-        return pays or (early and self._faces is not None)
+        paths = self._corrections.other
+        self._pays = self._corrections.pays(claimed(proposal.gap), self.aim(position.value))
+        self._budget = paths if self._pays else _BEFORE * paths - self._corrections.spent
+        return self._pays or (self._budget > 0 and self._faces is not None)
 
     def _on_coordinates(
         self, faces: FaceCorrection, position: Position, gap: float
@@ -128,9 +131,8 @@ class Interior(FullyCorrective):
         landed = None
         for _ in range(2):  # a vertex may be worse
             x = faces.minimise(
-                position, dense(self._vertex), _EXACT * gap, self._most, self._corrections.other,
-                self.expired,
-            )  # fmt: skip
+                position, dense(self._vertex), _EXACT * gap, self._most, self._budget, self.expired
+            )
             landed = None if x is None else self._landed(position, x, gap)
             if landed is not None:
                 break
