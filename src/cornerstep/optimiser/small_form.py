@@ -69,7 +69,7 @@ def small_form(domain: Any) -> SmallForm | None:
 
 def form_of_bounds(bounds: Constraints) -> SmallForm | None:
     """The form of bounds and of rows without a coordinate in common; of others None."""
-    n, count = bounds.lower.size, bounds.rows.shape[0]
+    count = bounds.rows.shape[0]
     if count > _MOST_GROUPS:
         return None
     rows = dense_array(bounds.rows)
