@@ -77,6 +77,18 @@ def problems() -> None:
     kernel_svm()
     boosting()
     structured()
+    optimiser()
+
+
+def optimiser() -> None:
+    """A capped simplex: few coordinates between their bounds, many at their caps."""
+    from cornerstep import minimize
+    from cornerstep.domains import CappedSimplex
+    from cornerstep.objectives import LeastSquares
+
+    rng = np.random.default_rng(0)
+    A, b = rng.standard_normal((8, 60)), rng.standard_normal(8)
+    minimize(LeastSquares(A, b), CappedSimplex(60, 1.0, 1 / 30), method="interior-point")
 
 
 def multiclass() -> None:
