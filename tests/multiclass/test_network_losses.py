@@ -336,14 +336,14 @@ def test_cuda_labels_that_are_no_class_have_no_loss():
 @pytest.mark.parametrize("name", [name for name in LOSSES if name != "softmax"])
 def test_cuda_batches_with_weights_and_labels_that_do_not_count(name, reduction):
     torch.manual_seed(0)
-    scores, labels = torch.randn(40, 7), torch.randint(0, 7, (40,))
+    scores, labels = torch.randn(40, M), torch.randint(0, M, (40,))
     labels[::5] = -100
-    scores[3, (labels[3] + 1) % 7] = -torch.inf
-    weight = torch.rand(7)
+    scores[3, (labels[3] + 1) % M] = -torch.inf
+    weight = torch.rand(M)
     found = []
     for device in ("cpu", "cuda"):
         module = MarginLoss(name, weight=weight, reduction=reduction, **LOSSES[name]).to(device)
-        given = scores.to(device).requires_grad_()
+        given = scores.clone().to(device).requires_grad_()
         value = module(given, labels.to(device))
         value.sum().backward()
         found.append((value.detach().cpu(), given.grad.cpu()))

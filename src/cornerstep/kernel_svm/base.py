@@ -113,7 +113,9 @@ class KernelMachine(Watchable, CertifiedEstimator):
         self.support_ = support.astype(np.int32)
         precomputed = self.kernel == "precomputed"
         self.support_vectors_ = np.empty((0, 0)) if precomputed else X[self.support_]
-        self.dual_coef_, self._shape_fit = coefficients, X.shape
+        self._shape_fit = X.shape
+        # in the order of files: products round by it
+        self.dual_coef_ = np.ascontiguousarray(coefficients)
 
     def _settings(self) -> Settings:
         """How to train a machine."""
