@@ -165,7 +165,8 @@ SLOW = {
     "import", "cold", "q375", "memory", "boosting_table3", "boosting_worst_case", "cluster",
     "streaming", "structured_solvers", "table1", "boosting_figures", "frank_wolfe", "minimize",
     "boosting", "boosting_rounds", "kernel_figures", "losses_time", "mcsvm_figures", "mcsvm_table1",
-    "review_figures", "kernel_oneclass", "kernel_regression", "boosting_noise",
+    "review_figures", "kernel_oneclass", "kernel_regression", "boosting_noise", "busy", "softmax",
+    "network_losses",
 }  # fmt: skip
 
 

@@ -585,6 +585,7 @@ def test_large_files_are_read_in_blocks(folder, monkeypatch):
     assert not data.is_large(folder / "n.npz")
 
 
+@pytest.mark.slow
 def test_compile_prepares_what_default_fits_need(capsys):
     assert run(["compile"]) == 0
     said = capsys.readouterr().out

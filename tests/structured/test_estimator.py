@@ -216,7 +216,7 @@ def test_planes_outgrow_their_room():
         (ChainModel(transitions=False), chains(n=15), "euclidean"),
         (MulticlassModel(), rows(n=40), "entropic"),
         (MulticlassModel(), rows(n=40), "euclidean"),
-        (MatchingModel(), matchings(n=10), "entropic"),
+        pytest.param(MatchingModel(), matchings(n=10), "entropic", marks=pytest.mark.slow),
         (MatchingModel(), matchings(n=10), "euclidean"),
         (MatchingModel(), matchings(n=10, shape=(2, 3)), "entropic"),
     ],

@@ -49,7 +49,7 @@ def test_trees_from_tables_are_those_from_rows(depth, seed):
     np.testing.assert_allclose(learner.margins(trees) @ d, edges, rtol=1e-12)
 
 
-@pytest.mark.parametrize("depth", [1, 2])
+@pytest.mark.parametrize("depth", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_certificate_of_one_machine(client, depth):
     X, y = load_breast_cancer(return_X_y=True)
     X, weight = X[:, :6], 1.0 + np.arange(y.size) % 2
@@ -91,6 +91,7 @@ def test_a_killed_worker_costs_time_not_the_result(monkeypatch):
     assert max(model.objective_, here.objective_) <= min(model.bound_, here.bound_) + 1e-12
 
 
+@pytest.mark.slow
 def test_envelopes_go_on_when_a_worker_dies(monkeypatch):
     X, y = load_iris(return_X_y=True)
     options: dict[str, Any] = {"solver": "envelope", "smoothing": 0.1, "tol": 0.02}

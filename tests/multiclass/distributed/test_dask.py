@@ -152,7 +152,10 @@ def test_sparse_chunks(client, digits):
     assert (computed(model.predict(lazy)) == here.predict(X)).all()
 
 
-@pytest.mark.parametrize(("solver", "smoothing"), [("fw", 0.0), ("fw", 0.5), ("block", 0.0)])
+@pytest.mark.parametrize(
+    ("solver", "smoothing"),
+    [pytest.param("fw", 0.0, marks=pytest.mark.slow), ("fw", 0.5), ("block", 0.0)],
+)
 def test_a_killed_worker_costs_time_not_the_result(doomed, digits, monkeypatch, solver, smoothing):
     X, y = digits
     options: dict[str, Any] = {"C": 0.02, "smoothing": smoothing, "random_state": 0}
