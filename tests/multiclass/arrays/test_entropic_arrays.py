@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import warnings
 from typing import Any
 
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
 from cornerstep import MulticlassSVC, certify, regularization_path
 from cornerstep.data.arrays import namespace, to_numpy
@@ -170,3 +172,17 @@ def test_a_path_starts_from_the_solutions_before(device: str, loss: str) -> None
     once = clone(plain).set_params(warm_start=True).fit(given, labels)
     again = once.set_params(C=2.0).fit(given[:150, :], labels[:150])  # other rows: from zero
     assert again.n_iter_ == clone(plain).set_params(C=2.0).fit(given[:150, :], labels[:150]).n_iter_
+
+
+@pytest.mark.parametrize("scale", [1e100, 1e140])
+@pytest.mark.parametrize("name", LOSSES)
+def test_honest_models_hold_where_squares_leave_float64(name: str, scale: float) -> None:
+    """A point whose size is not a number is no place to begin from."""
+    X, y = _clouds(60)
+    given = _tensor("torch", scale * X), _tensor("torch", y)
+    model = MulticlassSVC(**LOSSES[name], C=scale**-2, tol=1e-4, max_iter=60, solver="envelope")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(*given)
+    check = certify(model, *given)
+    assert check.holds, check.problems

@@ -156,8 +156,9 @@ class Hull:
         gram, linear = self.gram[:k, :k], self.linear[:k]
         start = self.weights[:k].copy()
         alone = linear - 0.5 * gram.diagonal()
+        alone[np.isnan(alone)] = -math.inf  # of sizes beyond float64
         best = int(np.argmax(alone))
-        if not alone[best] <= self._value(start):
+        if alone[best] > self._value(start):
             start = np.zeros(k)
             start[best] = 1.0
         weights = start.copy()
@@ -168,9 +169,10 @@ class Hull:
         self.weights[:k] = weights if self._value(weights) >= self._value(start) else start
 
     def _value(self, weights: np.ndarray) -> float:
-        """The dual value of a mixture."""
-        k = self.count
-        return float(weights @ (self.linear[:k] - 0.5 * (self.gram[:k, :k] @ weights)))
+        """The dual value of a mixture, of the points that have weight."""
+        used = np.flatnonzero(weights)
+        some = weights[used]
+        return float(some @ (self.linear[used] - 0.5 * (self.gram[np.ix_(used, used)] @ some)))
 
     def size(self) -> tuple[float, float]:
         """``|W|²`` of the best point, and a bound of the rounding of its image."""
